@@ -1,0 +1,104 @@
+"""What is derived from samples. Every missing number has its reason beside it."""
+
+from dataclasses import dataclass
+
+from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.outcomes import Flag, NodeTiming, PointState
+from onnxdyno.domain.plan import Point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its 95 % interval; `value`, or `low` and `high`, are None together with a `reason`."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointFinding:
+    """All launches of one point. Latencies in nanoseconds, throughput in items per second."""
+
+    point: Point
+    state: PointState
+    flags: tuple[Flag, ...]
+    reason: str | None
+    remedy: str
+    n: int
+    launches: int
+    excluded: int
+    p50_ns: Estimate
+    p90_ns: Estimate
+    p95_ns: Estimate
+    p99_ns: Estimate
+    mad_ns: Estimate
+    iqr_ns: Estimate
+    throughput_items_per_s: Estimate
+    first_run_ns: Estimate
+    peak_memory_bytes: int | None
+    peak_memory_reason: str | None
+    items: int | None
+    """Batch size of the point; None when the model has no batch axis or its output does not scale with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """An answer such as the best batch; `point` None has a reason."""
+
+    point: Point | None
+    value: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFinding:
+    """One node and its share of the sum of self times, 0..1."""
+
+    node: NodeTiming
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileFinding:
+    """Nodes of one profile, slowest first. `coverage` = sum of self times / unprofiled median; None has a reason."""
+
+    point: Point
+    is_complete: bool
+    coverage: float | None
+    overhead: float | None
+    """Profiled model_run over the unprofiled median, minus 1."""
+    nodes: tuple[NodeFinding, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """One requirement tier: a device of the catalogue and what the choice rests on.
+
+    `basis` is `memory` (rests on memory alone) or `measured`; `device_id` None has a reason (abstention).
+    """
+
+    tier: str
+    device_id: str | None
+    device_name: str | None
+    memory_bytes: int | None
+    needed_bytes: int | None
+    sizes: AxisSizes
+    basis: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """All findings of one run."""
+
+    points: tuple[PointFinding, ...]
+    session_ns: Estimate
+    best_batch: Choice
+    largest_resolution: Choice
+    largest_sequence: Choice
+    profiles: tuple[ProfileFinding, ...]
+    tiers: tuple[Tier, ...]
+    warnings: tuple[str, ...]

@@ -1,0 +1,163 @@
+"""What came of a run: states, samples, readings. Expected failure is a value here, never an exception."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnxdyno.domain.plan import Point
+
+
+class PointState(StrEnum):
+    """The one state of a point; the first five carry numbers, the others only a reason."""
+
+    OK = "ok"
+    NOISY = "noisy"
+    NOT_STEADY = "not_steady"
+    UNCONVERGED = "unconverged"
+    DISTURBED = "disturbed"
+    THROTTLED = "throttled"
+    EP_FALLBACK = "ep_fallback"
+    FOREIGN_TENANT = "foreign_tenant"
+    OOM = "oom"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+    SHAPE_ERROR = "shape_error"
+    UNSUPPORTED = "unsupported"
+    NOT_APPLICABLE = "not_applicable"
+    MODEL_ERROR = "model_error"
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a latency may stand beside this state."""
+        return self in _MEASURED
+
+
+_MEASURED = frozenset(
+    {PointState.OK, PointState.NOISY, PointState.NOT_STEADY, PointState.UNCONVERGED, PointState.DISTURBED}
+)
+
+
+class ModelState(StrEnum):
+    """Why a model cannot be measured at all."""
+
+    INVALID_FILE = "invalid_file"
+    MISSING_EXTERNAL_DATA = "missing_external_data"
+    UNSAFE = "unsafe"
+    UNSUPPORTED = "unsupported"
+    ENVIRONMENT = "environment"
+    TOO_LARGE = "too_large"
+
+
+class Flag(StrEnum):
+    """What a reader must know beside a number that is otherwise good."""
+
+    NON_FINITE = "non_finite"
+    BATCH_NOT_SCALED = "batch_not_scaled"
+    OUTPUT_SHAPE_DIFFERS = "output_shape_differs"
+    CPU_NODES = "cpu_nodes"
+    CFS_THROTTLED = "cfs_throttled"
+    CASTS_INSERTED = "casts_inserted"
+    POWER_CAPPED = "power_capped"
+    PREEMPTED = "preempted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One point of one launch: every sample, in order, in nanoseconds.
+
+    `warm_up_ns` came before the steady state. `excluded` are (index into `samples_ns`, cause); excluded samples stay
+    stored. `busy_ns` is the wall time of the steady windows, back to back, and `runs` the calls in it (throughput).
+    `first_run_ns` is the first call of this shape in this process (cold).
+    """
+
+    point: "Point"
+    launch: int
+    state: PointState
+    reason: str | None
+    flags: tuple[Flag, ...]
+    first_run_ns: int
+    warm_up_ns: tuple[int, ...]
+    samples_ns: tuple[int, ...]
+    excluded: tuple[tuple[int, str], ...]
+    busy_ns: int
+    runs: int
+    outputs: tuple[str, ...] = ()
+    input_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """One point that has no number: the state, the runtime's own message and what to do. `launch` None = not tried."""
+
+    point: "Point"
+    launch: int | None
+    state: PointState
+    reason: str
+    remedy: str = ""
+
+
+Outcome = Measured | Skipped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchReading:
+    """Cold numbers of one measuring process: session creation with optimisation, in nanoseconds."""
+
+    launch: int
+    session_ns: int
+    providers: tuple[str, ...]
+    assignment: tuple[tuple[str, str, int], ...]
+    """(provider, op type, count) from ORT's own graph-assignment record."""
+    runtime: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryReading:
+    """Memory of one point in its own process. Baseline: resident set before the session, inputs already made.
+
+    `peak_bytes` is the peak over that baseline: resident set on the CPU, device memory on a GPU. None has a reason.
+    """
+
+    point: "Point"
+    baseline_bytes: int | None
+    peak_bytes: int | None
+    run_ns: int | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTiming:
+    """One node of the optimised graph: median self time per run. Identity = (path, index, name)."""
+
+    path: str
+    index: int
+    name: str
+    op_type: str
+    provider: str
+    self_ns: int
+    runs: int
+    output_bytes: int | None
+    input_shapes: str
+    output_shapes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The profile pass at one point. `is_complete` False: cut by the runtime; whole runs only."""
+
+    point: "Point"
+    is_complete: bool
+    runs: int
+    model_run_ns: int | None
+    nodes: tuple[NodeTiming, ...]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """The first of the plan's base candidates that ran, or why none did."""
+
+    point: "Point | None"
+    tried: tuple[Skipped, ...]
+    outputs: tuple[str, ...] = ()

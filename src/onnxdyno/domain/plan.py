@@ -1,0 +1,108 @@
+"""What was asked (spec), what will run (plan), and the constants of the protocol that every run records."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from onnxdyno.domain.axes import AxisSizes, describe
+from onnxdyno.domain.devices import Device
+from onnxdyno.domain.models import InputRecipe, LocalModel
+
+
+class Variant(StrEnum):
+    """How a call is timed; never mixed. `device`: IO-bound, preallocated. `e2e`: host arrays in and out."""
+
+    DEVICE = "device"
+    E2E = "e2e"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """The constants of the measurement protocol, in one place. Change one only with a measurement that says why."""
+
+    version: str = "1"
+    warm_up_runs: int = 10
+    warm_up_ns: int = 200_000_000
+    window_ns: int = 250_000_000
+    window_least_runs: int = 2
+    window_least_short_runs: int = 10
+    short_run_ns: int = 25_000_000
+    steady_tolerance: float = 0.01
+    warm_up_cap_ns: int = 10_000_000_000
+    least_samples: int = 100
+    least_time_ns: int = 500_000_000
+    half_width_target: float = 0.01
+    excluded_share_cap: float = 0.2
+    most_samples: int = 200_000
+    profile_runs: int = 5
+    input_sets: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One combination of axis sizes, measured in one variant."""
+
+    sizes: AxisSizes
+    variant: Variant
+
+    @property
+    def key(self) -> str:
+        """Unique within a plan, for people and logs: `device batch=1 height=224`."""
+        return f"{self.variant.value} {describe(self.sizes)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRule:
+    """What a spec says of one input: a constant, a range, or an `.npz` file (entry = input name)."""
+
+    name: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkSpec:
+    """What was asked. None = the default of `planning`, which depends on the model's axes.
+
+    `resolutions_px` are (height, width). `axes` fixes or sweeps any axis by name. Budget is per model and device.
+    """
+
+    batches: tuple[int, ...] | None = None
+    resolutions_px: tuple[tuple[int, int], ...] | None = None
+    sequences: tuple[int, ...] | None = None
+    axes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    inputs: tuple[InputRule, ...] = ()
+    variants: tuple[Variant, ...] = (Variant.DEVICE,)
+    launches: int = 3
+    budget_s: float = 60.0
+    latency_target_ms: float | None = None
+    threads: int | None = None
+    seed: int = 0
+    profile: bool = True
+    memory: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excluded:
+    """A point that is not tried, with the reason: known before anything runs."""
+
+    point: Point
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkPlan:
+    """What will run on one device: points cheap first, the base point first of all."""
+
+    model: LocalModel
+    device: Device
+    spec: BenchmarkSpec
+    recipes: tuple[InputRecipe, ...]
+    base: Point
+    points: tuple[Point, ...]
+    excluded: tuple[Excluded, ...] = ()
+    batch_axes: tuple[str, ...] = ()
+    fixed_batch: int | None = None
+    threads: int = 1
+    protocol: Protocol = field(default_factory=Protocol)

@@ -1,0 +1,36 @@
+"""One benchmark run: a plan and everything that was read while it ran."""
+
+from dataclasses import dataclass
+
+from onnxdyno.domain.models import Signature
+from onnxdyno.domain.outcomes import LaunchReading, MemoryReading, Outcome, Probe, Profile
+from onnxdyno.domain.plan import BenchmarkPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a run came from. Times are UTC, ISO 8601 with seconds."""
+
+    run_id: str
+    started_at: str
+    reason: str
+    """Why it ran: `upload`, `bench`, or the text given to a re-benchmark."""
+    source_uri: str
+    source_key: str
+    source_etag: str | None
+    source_version_id: str | None
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkRun:
+    """Everything read, in order; analysis is a pure function of this value."""
+
+    origin: Origin
+    signature: Signature
+    plan: BenchmarkPlan
+    probe: Probe
+    launches: tuple[LaunchReading, ...]
+    outcomes: tuple[Outcome, ...]
+    memory: tuple[MemoryReading, ...]
+    profiles: tuple[Profile, ...]

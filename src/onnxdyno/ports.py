@@ -1,0 +1,149 @@
+"""The outside worlds, as small Protocols. Adapters implement them; fakes in tests are held to the same contracts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from onnxdyno.domain.devices import Device
+from onnxdyno.domain.models import ObjectVersion
+from onnxdyno.domain.plan import Variant
+
+ClockNs = Callable[[], int]
+"""A monotonic clock in nanoseconds."""
+
+NowUtc = Callable[[], str]
+"""Wall-clock time as UTC ISO 8601; labels only, never durations."""
+
+
+class ObjectStore(Protocol):
+    """A prefix of an object store. Keys are relative to it, `/`-separated, exact (never decoded or normalised).
+
+    Every method raises `StoreError` (with `retryable`) when the store cannot be reached or refuses.
+    """
+
+    @property
+    def uri(self) -> str:
+        """`file:/path` or `s3://bucket/prefix`, without credentials and without a trailing slash."""
+        ...
+
+    def list(self, prefix: str = "") -> Iterator[ObjectVersion]:
+        """Every object whose key starts with `prefix`, in key order, all pages; folder markers are left out."""
+        ...
+
+    def head(self, key: str) -> ObjectVersion | None:
+        """The current version of one object, or None."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The bytes of a small object. Raises `ObjectMissing`."""
+        ...
+
+    def fetch(self, version: ObjectVersion, sink: Callable[[bytes], None]) -> None:
+        """Stream exactly this version into `sink` chunk by chunk.
+
+        Raises `ObjectChanged` if the object was replaced, `ObjectMissing` if it is gone, `StoreError` if it came short.
+        """
+        ...
+
+    def put_if_absent(self, key: str, body: bytes) -> bool:
+        """Create the object, all or nothing; False (and no change) if the key already exists."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove the object; nothing happens if it is not there."""
+        ...
+
+    def filesystem(self) -> tuple[Any, str]:
+        """A pyarrow file system built from the same settings and the path of this prefix in it, for reading tables."""
+        ...
+
+
+class BoundRun(Protocol):
+    """A call with its inputs (and outputs) already bound; calling it submits and waits."""
+
+    def __call__(self) -> None:
+        """One inference."""
+        ...
+
+    def outputs(self) -> Sequence[tuple[str, Any]]:
+        """Name and value of each output of the last call; tensors as numpy arrays."""
+        ...
+
+
+class LoadedModel(Protocol):
+    """A session on one device."""
+
+    @property
+    def session_ns(self) -> int:
+        """Session creation with optimisation."""
+        ...
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """The session's provider list, in order."""
+        ...
+
+    @property
+    def assignment(self) -> tuple[tuple[str, str, int], ...]:
+        """(provider, op type, count): the runtime's own record of which provider took which nodes."""
+        ...
+
+    def bind(self, feeds: dict[str, Any], variant: Variant) -> BoundRun:
+        """Bind one input set. Raises `PointError` if the runtime refuses it."""
+        ...
+
+    def end_profile(self) -> Path | None:
+        """Stop profiling; the file written, if profiling was on."""
+        ...
+
+
+class Runtime(Protocol):
+    """An inference engine."""
+
+    @property
+    def versions(self) -> tuple[tuple[str, str], ...]:
+        """(name, version) of the engine, its build and its execution provider's options."""
+        ...
+
+    def load(self, path: Path, device: Device, threads: int, profile_prefix: Path | None = None) -> LoadedModel:
+        """Create a session. Raises `ModelError` for a model that can never run here."""
+        ...
+
+
+class DeviceProbe(Protocol):
+    """What devices this machine has."""
+
+    def devices(self) -> tuple[Device, ...]:
+        """Every device of this kind; empty when there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How a measuring process ended: its exit status (negative = signal), the end of its standard error, why."""
+
+    status: int
+    stderr_tail: str
+    timed_out: bool
+    oom_killed: bool
+
+
+class Launch(Protocol):
+    """One measuring process at work."""
+
+    def events(self, silence_s: Callable[[], float]) -> Iterator[bytes]:
+        """Lines from the process as they come; ends when it ends. `silence_s` is how long it may say nothing now."""
+        ...
+
+    def stop(self) -> Exit:
+        """Wait for it to end, or end its whole group if it has not; always reaps."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts measuring processes: own session, pinned to the device before anything loads, under the device's lock."""
+
+    def start(self, device: Device, assignment: bytes) -> Launch:
+        """Start one. Raises `DeviceBusy` when another run holds the device longer than the launcher waits."""
+        ...
