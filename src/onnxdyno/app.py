@@ -9,58 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnxdyno.domain.claims import Candidate, Claim
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.models import LocalModel, ObjectVersion, Signature
 from onnxdyno.domain.plan import BenchmarkPlan
-from onnxdyno.domain.runs import BenchmarkRun, Origin
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """What a person sees while a run goes on: `done` of `total` steps and one short text."""
-
-    done: int
-    total: int
-    text: str
-
+from onnxdyno.domain.runs import BenchmarkRun, Origin, Progress
 
 Tell = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One model version on one device class, and where it stands.
-
-    `status`: `new` · `died` (claimed, its run is gone: may be started again) · `running` · `committed` ·
-    `quarantined` · `changed` (was quarantined; what was missing or the runtime changed: may be started again) ·
-    `exhausted` (its attempts died too often). Startable: new, died, changed.
-    """
-
-    version: ObjectVersion
-    device_class: str
-    status: str
-    attempt: int
-    """Number of the attempt that would be started next (1-based), or of the last one."""
-    reason: str
-
-    @property
-    def is_startable(self) -> bool:
-        """Whether a run should be started now."""
-        return self.status in ("new", "died", "changed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """The right to run one attempt; its key in the results store and the identity of the run."""
-
-    key: str
-    run_id: str
-    version: ObjectVersion
-    device_class: str
-    attempt: int
-    claimed_at: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,3 +34,12 @@ class BenchmarkRun:
     outcomes: tuple[Outcome, ...]
     memory: tuple[MemoryReading, ...]
     profiles: tuple[Profile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a person sees while a run goes on: `done` of `total` steps and one short text."""
+
+    done: int
+    total: int
+    text: str
