@@ -93,12 +93,17 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkPlan:
-    """What will run on one device: points cheap first, the base point first of all."""
+    """What will run on one device: points cheap first, the base point first of all.
+
+    `base_candidates` are tried in order by the probe; the first that runs becomes `base` (see `planning.rebase`).
+    `batch_axes` are swept together; `fixed_batch` is the batch of a model whose batch is not an axis, else None.
+    """
 
     model: LocalModel
     device: Device
     spec: BenchmarkSpec
     recipes: tuple[InputRecipe, ...]
+    base_candidates: tuple[Point, ...]
     base: Point
     points: tuple[Point, ...]
     excluded: tuple[Excluded, ...] = ()
