@@ -1,5 +1,6 @@
 """Small, valid domain values for tests. Every factory takes only what a test cares about."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,7 +306,7 @@ def skipped_finding(
     } | dict.fromkeys(
         ("p50_ns", "p90_ns", "p95_ns", "p99_ns", "mad_ns", "iqr_ns", "throughput_items_per_s", "first_run_ns"), nothing
     )
-    return point_finding(at, **(values | changes))
+    return replace(point_finding(at), **(values | changes))
 
 
 def profile_finding(at: Point, nodes: tuple[NodeTiming, ...] = (), **changes: Any) -> ProfileFinding:
