@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from onnxdyno.domain.plan import Point
+from onnxdyno.domain.plan import Point
 
 
 class PointState(StrEnum):
@@ -71,7 +69,7 @@ class Measured:
     `first_run_ns` is the first call of this shape in this process (cold).
     """
 
-    point: "Point"
+    point: Point
     launch: int
     state: PointState
     reason: str | None
@@ -90,7 +88,7 @@ class Measured:
 class Skipped:
     """One point that has no number: the state, the runtime's own message and what to do. `launch` None = not tried."""
 
-    point: "Point"
+    point: Point
     launch: int | None
     state: PointState
     reason: str
@@ -119,7 +117,7 @@ class MemoryReading:
     `peak_bytes` is the peak over that baseline: resident set on the CPU, device memory on a GPU. None has a reason.
     """
 
-    point: "Point"
+    point: Point
     baseline_bytes: int | None
     peak_bytes: int | None
     run_ns: int | None
@@ -146,7 +144,7 @@ class NodeTiming:
 class Profile:
     """The profile pass at one point. `is_complete` False: cut by the runtime; whole runs only."""
 
-    point: "Point"
+    point: Point
     is_complete: bool
     runs: int
     model_run_ns: int | None
@@ -158,6 +156,6 @@ class Profile:
 class Probe:
     """The first of the plan's base candidates that ran, or why none did."""
 
-    point: "Point | None"
+    point: Point | None
     tried: tuple[Skipped, ...]
     outputs: tuple[str, ...] = ()

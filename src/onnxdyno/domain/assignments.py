@@ -1,0 +1,76 @@
+"""What one measuring process is asked to do, and what it says back."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from onnxdyno.domain.devices import Device
+from onnxdyno.domain.models import InputRecipe
+from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, ModelState, Profile, Skipped
+from onnxdyno.domain.plan import Point, Protocol
+
+
+class Pass(StrEnum):
+    """One kind of reading; passes never share a process, so that no reading disturbs another."""
+
+    PROBE = "probe"
+    MEMORY = "memory"
+    TIMING = "timing"
+    PROFILE = "profile"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One point and the wall time it may use, warm-up included."""
+
+    point: Point
+    budget_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """The whole input of a measuring process. `turns` are visited in this order; a probe stops at the first that runs."""
+
+    kind: Pass
+    launch: int
+    launches: int
+    model_path: str
+    device: Device
+    threads: int
+    recipes: tuple[InputRecipe, ...]
+    turns: tuple[Turn, ...]
+    seed: int
+    protocol: Protocol
+    memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Began:
+    """The process is about to work on this turn; if it dies now, this point is why."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A probe's point ran; what came out."""
+
+    point: Point
+    run_ns: int
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The runtime will never run this model; becomes a `ModelError` in the parent."""
+
+    state: ModelState
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The assignment was worked through."""
+
+
+Event = Began | Ran | Refused | Done | LaunchReading | Measured | Skipped | MemoryReading | Profile
