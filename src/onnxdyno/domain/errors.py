@@ -10,6 +10,7 @@ OnnxdynoError
 │   │   └── ObjectChanged
 │   └── DeviceBusy
 ├── DeviceError             the asked device is not there or not usable           exit 5
+├── CatalogueError          a data file of this package is damaged: reinstall     exit 1
 ├── NothingMeasured         every point was skipped; the reasons are in the rows  exit 6
 └── PointError              skip the point; becomes a `Skipped`, never reaches a person
 """
@@ -86,6 +87,10 @@ class DeviceError(OnnxdynoError):
     """The asked device does not exist here or cannot be used."""
 
     exit_code = 5
+
+
+class CatalogueError(OnnxdynoError):
+    """A row of the catalogue of devices is wrong; the message names file, line and column."""
 
 
 class NothingMeasured(OnnxdynoError):
