@@ -1,0 +1,1 @@
+"""One outside world each, independent of one another; foreign errors are translated here and nowhere else."""

@@ -1,0 +1,222 @@
+"""The door to ONNX Runtime: sessions on one device, calls that are bound before they are timed."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from onnxdyno.domain.devices import Device, DeviceKind
+from onnxdyno.domain.errors import DeviceError, ModelError, PointError
+from onnxdyno.domain.outcomes import ModelState
+from onnxdyno.domain.plan import Variant
+from onnxdyno.measuring.messages import judge_call, judge_load
+
+_PROVIDERS = {DeviceKind.CPU: "CPUExecutionProvider", DeviceKind.CUDA: "CUDAExecutionProvider"}
+_FATAL = 4
+
+
+class OrtRuntime:
+    """ONNX Runtime as this process has it."""
+
+    def __init__(self) -> None:
+        onnxruntime.set_default_logger_severity(_FATAL)
+
+    @property
+    def versions(self) -> tuple[tuple[str, str], ...]:
+        """(name, version) of the engine and its build."""
+        return (("onnxruntime", onnxruntime.__version__), ("onnxruntime_build", onnxruntime.get_build_info()))
+
+    def load(self, path: Path, device: Device, threads: int, profile_prefix: Path | None = None) -> "OrtModel":
+        """Create a session with all optimisations.
+
+        Raises `ModelError` if the runtime refuses the model, `DeviceError` if the device's provider is not there:
+        onnxruntime itself falls back to the CPU with no more than a log line.
+        """
+        options = _session_options(threads, profile_prefix)
+        began_ns = time.perf_counter_ns()
+        try:
+            session = onnxruntime.InferenceSession(str(path), options, providers=_providers(device))
+        except Exception as error:  # its exceptions have no common base class
+            raise _refusal(error) from error
+        session_ns = time.perf_counter_ns() - began_ns
+        wanted = _PROVIDERS[device.kind]
+        if wanted not in session.get_providers():
+            raise DeviceError(
+                f"{device.name}: {wanted} did not start (the session has {', '.join(session.get_providers())}). "
+                "Check that the CUDA and cuDNN libraries match this onnxruntime-gpu."
+            )
+        return OrtModel(session, device, session_ns)
+
+
+class OrtModel:
+    """One session."""
+
+    def __init__(self, session: Any, device: Device, session_ns: int) -> None:
+        self._session = session
+        self._device = device
+        self.session_ns = session_ns
+        self.providers: tuple[str, ...] = tuple(session.get_providers())
+
+    @property
+    def provider_options(self) -> dict[str, dict[str, str]]:
+        """Options of each provider after defaults, as the runtime reports them."""
+        options: dict[str, dict[str, str]] = self._session.get_provider_options()
+        return options
+
+    @property
+    def assignment(self) -> tuple[tuple[str, str, int], ...]:
+        """(provider, op type, count) from the runtime's own record, before its later fusions."""
+        counts = Counter(
+            (part.ep_name, node.op_type)
+            for part in self._session.get_provider_graph_assignment_info()
+            for node in part.get_nodes()
+        )
+        return tuple((provider, op_type, count) for (provider, op_type), count in sorted(counts.items()))
+
+    def bind(self, feeds: dict[str, Any], variant: Variant) -> "OrtCall":
+        """Bind one input set; for `device`, outputs of the shapes of one trial call are allocated beforehand.
+
+        Raises `PointError` if the runtime refuses the inputs or fails in the trial call.
+        """
+        match variant:
+            case Variant.E2E:
+                return OrtCall.host(self._session, feeds)
+            case Variant.DEVICE:
+                return OrtCall.resident(self._session, feeds, _location(self._device))
+
+    def end_profile(self) -> Path | None:
+        """Stop profiling; the file written."""
+        name = self._session.end_profiling()
+        return Path(name) if name else None
+
+
+class OrtCall:
+    """One bound call."""
+
+    def __init__(self, call: Callable[[], Any], read: Callable[[], Sequence[tuple[str, Any]]]) -> None:
+        self._call = call
+        self._read = read
+
+    @property
+    def raw(self) -> Callable[[], Any]:
+        """The bare call, for the timed loop: no attribute look-ups, and errors of the runtime come untranslated."""
+        return self._call
+
+    def __call__(self) -> None:
+        """One inference. Raises `PointError`."""
+        try:
+            self._call()
+        except Exception as error:  # its exceptions have no common base class
+            raise translate(error) from error
+
+    def outputs(self) -> Sequence[tuple[str, Any]]:
+        """Name and value of each output of the last call."""
+        return self._read()
+
+    @classmethod
+    def host(cls, session: Any, feeds: dict[str, Any]) -> "OrtCall":
+        """Host arrays in and out through the public `run`: what a user's own call costs."""
+        names = [output.name for output in session.get_outputs()]
+        kept: list[Any] = []
+
+        def call() -> None:
+            kept[:] = session.run(names, feeds)
+
+        bound = cls(call, lambda: list(zip(names, kept, strict=False)))
+        bound()
+        return bound
+
+    @classmethod
+    def resident(cls, session: Any, feeds: dict[str, Any], location: tuple[str, int]) -> "OrtCall":
+        """Inputs and outputs stay on the device.
+
+        Outputs take the buffers of a trial call when a second call gives the same shapes; where shapes depend on data
+        the runtime allocates each time. The private call is used where it exists: the public wrapper adds about 20 µs
+        of checks for another provider (seen with 1.31), which is not the model's.
+        """
+        names = [output.name for output in session.get_outputs()]
+        options = onnxruntime.RunOptions()
+        try:
+            inputs = {name: _resident(value, location) for name, value in feeds.items()}
+            first = _bound(session, inputs, dict.fromkeys(names), location)
+            session.run_with_iobinding(first, options)
+            values = dict(zip(names, first.get_outputs(), strict=True))
+            fixed = _bound(session, inputs, values, location)
+            session.run_with_iobinding(fixed, options)
+        except Exception as error:  # its exceptions have no common base class
+            raise translate(error) from error
+        inner, handle = getattr(session, "_sess", None), getattr(fixed, "_iobinding", None)
+        if inner is None or handle is None:
+            return cls(lambda: session.run_with_iobinding(fixed, options), lambda: _read(names, fixed))
+        run = inner.run_with_iobinding
+        return cls(lambda: run(handle, options), lambda: _read(names, fixed))
+
+
+def translate(error: Exception) -> PointError:
+    """A failed call as the state of its point."""
+    problem = judge_call(f"{type(error).__name__}: {error}" if isinstance(error, MemoryError) else str(error))
+    return PointError(problem.state, problem.reason, problem.remedy)
+
+
+def _refusal(error: Exception) -> ModelError:
+    problem = judge_load(str(error))
+    return ModelError(problem.state, problem.reason, problem.remedy)
+
+
+def _session_options(threads: int, profile_prefix: Path | None) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _FATAL
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if profile_prefix is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profile_prefix)
+    return options
+
+
+def _providers(device: Device) -> list[Any]:
+    match device.kind:
+        case DeviceKind.CPU:
+            return ["CPUExecutionProvider"]
+        case DeviceKind.CUDA:
+            return [("CUDAExecutionProvider", {"device_id": "0"}), "CPUExecutionProvider"]
+
+
+def _location(device: Device) -> tuple[str, int]:
+    """Where buffers live. Index 0, because the process sees only the one GPU that it was pinned to by UUID."""
+    return ("cpu", 0) if device.kind is DeviceKind.CPU else ("cuda", 0)
+
+
+def _resident(value: Any, location: tuple[str, int]) -> Any:
+    if not isinstance(value, np.ndarray):
+        raise ModelError(
+            ModelState.UNSUPPORTED, "an input that is not a tensor cannot be bound.", "Use the variant e2e."
+        )
+    return onnxruntime.OrtValue.ortvalue_from_numpy(value, *location)
+
+
+def _bound(
+    session: Any,
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    location: tuple[str, int],
+) -> Any:
+    binding = session.io_binding()
+    for name, value in inputs.items():
+        binding.bind_ortvalue_input(name, value)
+    for name, output in outputs.items():
+        if output is None:
+            binding.bind_output(name, *location)
+        else:
+            binding.bind_ortvalue_output(name, output)
+    return binding
+
+
+def _read(names: Sequence[str], binding: Any) -> list[tuple[str, Any]]:
+    return list(zip(names, binding.copy_outputs_to_cpu(), strict=True))

@@ -1,0 +1,57 @@
+"""Order statistics: quantiles and distribution-free intervals from one sorted set of samples.
+
+The estimator of every published quantile is linear interpolation between order statistics at (n - 1) q
+(Hyndman & Fan 1996, type 7; numpy's default).
+"""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+
+def quantile(ordered: Sequence[int] | Sequence[float], q: float) -> float:
+    """The q-quantile of samples in ascending order; `ordered` must not be empty, 0 <= q <= 1."""
+    at = (len(ordered) - 1) * q
+    below = math.floor(at)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (at - below)
+
+
+@lru_cache(maxsize=4096)
+def interval_ranks(n: int, q: float, confidence: float = 0.95) -> tuple[int, int] | None:
+    """0-based ranks (low, high) of order statistics that enclose the q-quantile with at least `confidence`.
+
+    Each tail holds at most (1 - confidence) / 2 of Binomial(n, q) (Conover, Practical Nonparametric Statistics, 3.2);
+    None where n is too small for such an interval to exist: n < 6 for the median, 36 for p90, 72 for p95, 368 for p99.
+    """
+    tail = (1 - confidence) / 2
+    low = _largest_rank_below(n, q, tail)
+    mirrored = _largest_rank_below(n, 1 - q, tail)
+    if low is None or mirrored is None:
+        return None
+    return low, n - 1 - mirrored
+
+
+def _largest_rank_below(n: int, q: float, tail: float) -> int | None:
+    """The largest 0-based rank r with P(Binomial(n, q) <= r) <= tail, or None if even r = 0 has more."""
+    cumulative = 0.0
+    log_q, log_p = math.log(q), math.log1p(-q)
+    log_n_factorial = math.lgamma(n + 1)
+    negligible_below = max(0, math.floor(n * q - 12 * math.sqrt(n * q * (1 - q)) - 12))
+    rank = negligible_below - 1 if negligible_below else None
+    for k in range(negligible_below, n + 1):
+        term = log_n_factorial - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_q + (n - k) * log_p
+        cumulative += math.exp(term)
+        if cumulative > tail:
+            return rank
+        rank = k
+    return rank
+
+
+def median_half_width(ordered: Sequence[int]) -> float | None:
+    """Half the width of the 95 % interval of the median, relative to the median; None while n < 6."""
+    ranks = interval_ranks(len(ordered), 0.5)
+    if ranks is None:
+        return None
+    middle = quantile(ordered, 0.5)
+    return (ordered[ranks[1]] - ordered[ranks[0]]) / 2 / middle if middle else 0.0

@@ -1,0 +1,137 @@
+"""What a runtime's own message means: the state of a point or of a model, and what to do. Pure text in, value out."""
+
+import re
+from dataclasses import dataclass
+
+from onnxdyno.domain.outcomes import ModelState, PointState
+
+LONGEST = 400
+_SOURCE_NOISE = re.compile(r"/onnxruntime_src/\S+\s+(?:[^\n]*?\)\s+)?")
+_HEADER = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
+_NODE = re.compile(r"Non-zero status code returned while running (\S+) node\. Name:'([^']*)' Status Message: ")
+_LOAD = re.compile(r"Load model from .*? failed:", re.DOTALL)
+
+_OUT_OF_MEMORY = (
+    "failed to allocate memory",
+    "bad_alloc",
+    "out of memory",
+    "cuda_error_out_of_memory",
+    "cublas_status_alloc",
+)
+_SHAPES = (
+    "dimension",
+    "shape",
+    "rank",
+    "broadcast",
+    "out of bounds",
+    "size mismatch",
+    "must match",
+    "axis",
+    "not be tiled",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointProblem:
+    """Why one call failed."""
+
+    state: PointState
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProblem:
+    """Why no session can be made."""
+
+    state: ModelState
+    reason: str
+    remedy: str
+
+
+def tidy(message: str) -> str:
+    """The runtime's message without its own source paths, on one line, at most 400 characters."""
+    text = _HEADER.sub("", message)
+    text = _NODE.sub(r"\1 node '\2': ", text)
+    text = _LOAD.sub("", text)
+    text = _SOURCE_NOISE.sub("", text)
+    text = " ".join(text.replace("Please fix either the inputs/outputs or the model.", "").split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def judge_call(message: str) -> PointProblem:
+    """The state of a point whose call raised `message`."""
+    text, low = tidy(message), message.lower()
+    if any(mark in low for mark in _OUT_OF_MEMORY):
+        return PointProblem(
+            state=PointState.OOM, reason=text, remedy="Try a smaller size or a device with more memory."
+        )
+    if "not_implemented" in low:
+        return PointProblem(
+            state=PointState.UNSUPPORTED,
+            reason=text,
+            remedy="Run it on a provider that has this kernel, or export it otherwise.",
+        )
+    if "unexpected input data type" in low:
+        return PointProblem(
+            state=PointState.MODEL_ERROR, reason=text, remedy="Give this input under `inputs:` in the spec."
+        )
+    if any(mark in low for mark in _SHAPES):
+        return PointProblem(
+            state=PointState.SHAPE_ERROR,
+            reason=text,
+            remedy="Choose sizes that the model accepts, under `axes:` in the spec.",
+        )
+    return PointProblem(state=PointState.MODEL_ERROR, reason=text, remedy="See the runtime's message.")
+
+
+_TOO_OLD = "The runtime is too old for this file: use a newer runtime, or export for an older {}."
+_MORE_MEMORY = "Use a device with more memory."
+_MODEL_PROBLEMS: tuple[tuple[str, ModelState, str], ...] = (
+    (
+        "is not a registered function/op",
+        ModelState.UNSUPPORTED,
+        "This runtime lacks the operator: register its library or export the model without it.",
+    ),
+    ("unsupported model ir version", ModelState.UNSUPPORTED, _TOO_OLD.format("IR version")),
+    ("models stamped with official released", ModelState.UNSUPPORTED, _TOO_OLD.format("opset")),
+    (
+        "not_implemented",
+        ModelState.UNSUPPORTED,
+        "This provider has no kernel for the operator and type: export with a supported type, or use another provider.",
+    ),
+    (
+        "escapes model directory",
+        ModelState.UNSAFE,
+        "Store external data beside the model and refer to it by a relative path.",
+    ),
+    (
+        "external data path does not exist",
+        ModelState.MISSING_EXTERNAL_DATA,
+        "Upload the external-data file beside the model.",
+    ),
+    (
+        "can not be read in full",
+        ModelState.MISSING_EXTERNAL_DATA,
+        "Upload the external-data file again: it is shorter than the model says.",
+    ),
+    (
+        "locale",
+        ModelState.ENVIRONMENT,
+        "Install the locale on this machine (the container image has en_US.UTF-8).",
+    ),
+    ("failed to allocate memory", ModelState.TOO_LARGE, _MORE_MEMORY),
+    ("bad_alloc", ModelState.TOO_LARGE, _MORE_MEMORY),
+    ("protobuf parsing failed", ModelState.INVALID_FILE, "Upload the file again: it is damaged or no ONNX model."),
+)
+
+
+def judge_load(message: str) -> ModelProblem:
+    """The state of a model whose session could not be created."""
+    low = message.lower()
+    for mark, state, remedy in _MODEL_PROBLEMS:
+        if mark in low:
+            return ModelProblem(state=state, reason=tidy(message), remedy=remedy)
+    return ModelProblem(
+        state=ModelState.INVALID_FILE, reason=tidy(message), remedy="Check it with onnx.checker and export it again."
+    )

@@ -1,0 +1,25 @@
+"""When warm-up ends: two adjacent windows that agree, with no trend across them (protocol, section 2)."""
+
+from collections.abc import Sequence
+from statistics import median
+
+
+def is_steady(earlier_ns: Sequence[int], later_ns: Sequence[int], tolerance: float) -> bool:
+    """Whether two adjacent windows have medians within `tolerance` of one another and no trend.
+
+    A trend is a drift of the median from the first to the last quarter of both windows together, in one direction
+    through all four quarters, of more than `tolerance`; it is only sought where each quarter has at least 4 samples.
+    """
+    if not _agree(median(earlier_ns), median(later_ns), tolerance):
+        return False
+    together = [*earlier_ns, *later_ns]
+    quarter = len(together) // 4
+    if quarter < 4:
+        return True
+    quarters = [median(together[at * quarter : (at + 1) * quarter]) for at in range(4)]
+    is_monotone = quarters == sorted(quarters) or quarters == sorted(quarters, reverse=True)
+    return not is_monotone or _agree(quarters[0], quarters[-1], tolerance)
+
+
+def _agree(one: float, other: float, tolerance: float) -> bool:
+    return abs(one - other) <= tolerance * max(one, other)
