@@ -6,6 +6,19 @@ from onnxdyno.domain.models import ObjectVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The process that runs an attempt.
+
+    `host` = boot id + PID namespace, within which a PID means something; `started` tells a process from a later one
+    with the same PID.
+    """
+
+    host: str
+    pid: int
+    started: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One model version on one device class, and where it stands.
 
@@ -20,6 +33,8 @@ class Candidate:
     attempt: int
     """Number of the attempt that would be started next (1-based), or of the last one."""
     reason: str
+    ordinal: int = 1
+    """Number of the run that the next attempt belongs to: the same as long as earlier attempts died, else the next."""
 
     @property
     def is_startable(self) -> bool:

@@ -1,7 +1,15 @@
-"""Foreign text (names, messages, paths) made safe to print: models and object keys are hostile."""
+"""Text of others made safe to stand in one line of a message, a log or a file name. Names of objects are hostile."""
 
 
-def printable(text: str, most: int = 120) -> str:
-    """`text` on one line without control, format or surrogate characters (escaped), cut to `most` characters."""
-    cut = text if len(text) <= most else text[: most - 1] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+def printable(text: str, most: int = 300) -> str:
+    """`text` in one line: control characters, escapes, bidirectional marks and lone surrogates become visible escapes.
+
+    What is longer than `most` characters is cut and ends in `…`.
+    """
+    shown = "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def storable(text: str) -> str:
+    """`text` as valid Unicode: lone surrogates (bytes of a file name that is not UTF-8) become visible escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
