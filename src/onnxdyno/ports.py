@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from onnxdyno.domain.devices import Device
+from onnxdyno.domain.errors import PointError
 from onnxdyno.domain.models import ObjectVersion
 from onnxdyno.domain.plan import Variant
 
@@ -63,7 +64,12 @@ class BoundRun(Protocol):
     """A call with its inputs (and outputs) already bound; calling it submits and waits."""
 
     def __call__(self) -> None:
-        """One inference."""
+        """One inference. Raises `PointError`."""
+        ...
+
+    @property
+    def raw(self) -> Callable[[], Any]:
+        """The bare call, for the timed loop only; errors come untranslated."""
         ...
 
     def outputs(self) -> Sequence[tuple[str, Any]]:
@@ -108,6 +114,10 @@ class Runtime(Protocol):
 
     def load(self, path: Path, device: Device, threads: int, profile_prefix: Path | None = None) -> LoadedModel:
         """Create a session. Raises `ModelError` for a model that can never run here."""
+        ...
+
+    def translate(self, error: Exception) -> PointError:
+        """What an exception that came out of a raw call means for its point."""
         ...
 
 

@@ -51,6 +51,13 @@ class OrtRuntime:
             )
         return OrtModel(session, device, session_ns)
 
+    @staticmethod
+    def translate(error: Exception) -> PointError:
+        """A failed call as the state of its point."""
+        text = f"out of memory: {error}" if isinstance(error, MemoryError) else str(error)
+        problem = judge_call(text)
+        return PointError(problem.state, problem.reason, problem.remedy)
+
 
 class OrtModel:
     """One session."""
@@ -111,7 +118,7 @@ class OrtCall:
         try:
             self._call()
         except Exception as error:  # its exceptions have no common base class
-            raise translate(error) from error
+            raise OrtRuntime.translate(error) from error
 
     def outputs(self) -> Sequence[tuple[str, Any]]:
         """Name and value of each output of the last call."""
@@ -134,8 +141,8 @@ class OrtCall:
     def resident(cls, session: Any, feeds: dict[str, Any], location: tuple[str, int]) -> "OrtCall":
         """Inputs and outputs stay on the device.
 
-        Outputs take the buffers of a trial call when a second call gives the same shapes; where shapes depend on data
-        the runtime allocates each time. The private call is used where it exists: the public wrapper adds about 20 µs
+        Outputs take the buffers that a trial call made: each binding has its own inputs, so its shapes do not change.
+        The private call is used where it exists: the public wrapper adds about 20 µs
         of checks for another provider (seen with 1.31), which is not the model's.
         """
         names = [output.name for output in session.get_outputs()]
@@ -146,20 +153,13 @@ class OrtCall:
             session.run_with_iobinding(first, options)
             values = dict(zip(names, first.get_outputs(), strict=True))
             fixed = _bound(session, inputs, values, location)
-            session.run_with_iobinding(fixed, options)
         except Exception as error:  # its exceptions have no common base class
-            raise translate(error) from error
+            raise OrtRuntime.translate(error) from error
         inner, handle = getattr(session, "_sess", None), getattr(fixed, "_iobinding", None)
         if inner is None or handle is None:
             return cls(lambda: session.run_with_iobinding(fixed, options), lambda: _read(names, fixed))
         run = inner.run_with_iobinding
         return cls(lambda: run(handle, options), lambda: _read(names, fixed))
-
-
-def translate(error: Exception) -> PointError:
-    """A failed call as the state of its point."""
-    problem = judge_call(f"{type(error).__name__}: {error}" if isinstance(error, MemoryError) else str(error))
-    return PointError(problem.state, problem.reason, problem.remedy)
 
 
 def _refusal(error: Exception) -> ModelError:

@@ -1,0 +1,203 @@
+"""The door to this machine: its CPU as a device, what limits it, and the memory of this process."""
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from onnxdyno.domain.devices import Device, DeviceKind, Fact
+
+_PROC = Path("/proc")
+_CGROUP = Path("/sys/fs/cgroup")
+_CPU_SYS = Path("/sys/devices/system/cpu")
+
+
+class CpuProbe:
+    """The cores of this machine that this process may use, as one device."""
+
+    def __init__(self, runtime_version: str) -> None:
+        self._runtime_version = runtime_version
+
+    def devices(self) -> tuple[Device, ...]:
+        """Exactly one: the CPU."""
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+        usable = usable_cores(len(cores), cgroup_quota_cores())
+        threads = default_threads(usable)
+        name = cpu_name()
+        major, minor = self._runtime_version.split(".")[:2]
+        return (
+            Device(
+                id="cpu",
+                kind=DeviceKind.CPU,
+                name=name,
+                device_class=f"{slug(name)}-{threads}t.cpu.ort{major}.{minor}",
+                memory_bytes=memory_limit_bytes(),
+                cores=cores,
+                threads=threads,
+                fingerprint=_fingerprint(cores, usable),
+            ),
+        )
+
+
+class ResidentSet:
+    """Resident memory of this process, from /proc; its peak can be reset, unlike that of getrusage."""
+
+    def used_bytes(self) -> int:
+        """VmRSS now."""
+        return _status_bytes("VmRSS")
+
+    def peak_bytes(self) -> int:
+        """VmHWM: the most since `reset`."""
+        return _status_bytes("VmHWM")
+
+    def reset(self) -> None:
+        """Set the peak back to what is used now. Raises `OSError` where the kernel does not let it."""
+        (_PROC / "self/clear_refs").write_text("5")
+
+
+def usable_cores(affinity: int, quota_cores: float | None) -> int:
+    """min(affinity mask, cgroup quota), at least 1; never the host's count."""
+    return max(1, affinity if quota_cores is None else min(affinity, int(quota_cores)))
+
+
+def default_threads(usable: int) -> int:
+    """One core fewer than usable: a pool as wide as a shared machine collapses under any neighbour (protocol, 0)."""
+    return max(1, usable - 1)
+
+
+def cgroup_quota_cores(root: Path = _CGROUP, proc: Path = _PROC) -> float | None:
+    """CPU quota of this process's cgroup in cores (v2 `cpu.max`, v1 `cpu.cfs_quota_us`); None = no limit readable."""
+    for folder in _cgroup_folders(root, proc, "cpu"):
+        unified = _read(folder / "cpu.max")
+        if unified is not None:
+            quota, _, period = unified.partition(" ")
+            return None if quota == "max" else int(quota) / int(period or 100_000)
+        legacy, period_us = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+        if legacy is not None and period_us is not None:
+            return None if int(legacy) < 0 else int(legacy) / int(period_us)
+    return None
+
+
+def memory_limit_bytes(root: Path = _CGROUP, proc: Path = _PROC) -> int:
+    """Bytes that this process may use: the smaller of physical memory and the cgroup's limit."""
+    physical = int(psutil.virtual_memory().total)
+    for folder in _cgroup_folders(root, proc, "memory"):
+        text = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
+        if text is not None and text.isdigit():
+            return min(physical, int(text))
+    return physical
+
+
+def available_bytes(root: Path = _CGROUP, proc: Path = _PROC) -> int:
+    """Bytes that a new process could use now without swapping, within the cgroup's limit."""
+    available = int(psutil.virtual_memory().available)
+    for folder in _cgroup_folders(root, proc, "memory"):
+        limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
+        used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes")
+        if limit is not None and used is not None and limit.isdigit():
+            return min(available, max(0, int(limit) - int(used)))
+    return available
+
+
+def oom_kills(root: Path = _CGROUP, proc: Path = _PROC) -> int | None:
+    """How often the kernel has killed in this cgroup for memory; None where it does not say."""
+    for folder in _cgroup_folders(root, proc, "memory"):
+        text = _read(folder / "memory.events") or _read(folder / "memory.oom_control")
+        found = re.search(r"^oom_kill (\d+)$", text or "", re.MULTILINE)
+        if found:
+            return int(found[1])
+    return None
+
+
+def cpu_name() -> str:
+    """The model name of the first core as the kernel gives it, else the architecture."""
+    found = re.search(r"^model name\s*:\s*(.+)$", _read(_PROC / "cpuinfo") or "", re.MULTILINE)
+    return found[1].strip() if found else f"{platform.machine()} CPU"
+
+
+def slug(name: str) -> str:
+    """A safe path segment from a device's name: lower case letters, digits and single dashes."""
+    plain = re.sub(r"\((?:r|tm)\)|@.*$|\bcpu\b|\bprocessor\b", " ", name.lower())
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-") or "unknown"
+
+
+def host_id() -> str:
+    """Identity of the process table this process is in: boot id and PID namespace. Pids mean nothing outside it."""
+    boot = _read(_PROC / "sys/kernel/random/boot_id") or platform.node()
+    try:
+        namespace = (_PROC / "self/ns/pid").readlink()
+    except OSError:
+        return boot
+    return f"{boot} {namespace}"
+
+
+def process_started(pid: int) -> str | None:
+    """When a process started, in ticks since boot (tells a reused pid apart); None if it is gone."""
+    text = _read(_PROC / str(pid) / "stat")
+    if text is None:
+        return None
+    after_name = text.rpartition(")")[2].split()
+    is_dead = after_name[0] in ("Z", "X")
+    return None if is_dead else after_name[19]
+
+
+def _fingerprint(cores: tuple[int, ...], usable: int) -> tuple[Fact, ...]:
+    info = _read(_PROC / "cpuinfo") or ""
+    microcode = re.search(r"^microcode\s*:\s*(\S+)$", info, re.MULTILINE)
+    return (
+        Fact(name="cpu", value=cpu_name()),
+        _fact("microcode", lambda: microcode[1] if microcode else None, "not in /proc/cpuinfo"),
+        Fact(name="cores", value=",".join(map(str, cores))),
+        Fact(name="usable_cores", value=str(usable)),
+        _file_fact("smt", _CPU_SYS / "smt/active"),
+        _file_fact("governor", _CPU_SYS / "cpu0/cpufreq/scaling_governor"),
+        _fact("cgroup_cpu_quota_cores", lambda: _text(cgroup_quota_cores()), "no quota, or none readable"),
+        Fact(name="memory_limit_bytes", value=str(memory_limit_bytes())),
+        Fact(name="kernel", value=platform.release()),
+        Fact(name="python", value=sys.version.split()[0]),
+        _fact("container_image", lambda: os.environ.get("ONNXDYNO_IMAGE_DIGEST"), "ONNXDYNO_IMAGE_DIGEST is not set"),
+    )
+
+
+def _fact(name: str, read: Callable[[], str | None], reason: str) -> Fact:
+    value = read()
+    return Fact(name=name, value=value, reason=None if value is not None else reason)
+
+
+def _file_fact(name: str, path: Path) -> Fact:
+    return _fact(name, lambda: _read(path), f"{path} cannot be read")
+
+
+def _text(value: float | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _cgroup_folders(root: Path, proc: Path, controller: str) -> tuple[Path, ...]:
+    """Where this process's cgroup files may be: its own folder (v2 or v1), then the root as seen in a container."""
+    folders = []
+    for line in (_read(proc / "self/cgroup") or "").splitlines():
+        _, names, path = line.split(":", 2)
+        if not names:
+            folders.append(root / path.lstrip("/"))
+        elif controller in names.split(","):
+            folders.extend((root / controller / path.lstrip("/"), root / names / path.lstrip("/")))
+    return (*folders, root / controller, root)
+
+
+def _status_bytes(field: str) -> int:
+    text = (_PROC / "self/status").read_text()
+    found = re.search(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)
+    if found is None:
+        raise OSError(f"/proc/self/status has no {field}")
+    return int(found[1]) * 1024
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None

@@ -1,0 +1,244 @@
+"""A plan's share, point by point, inside the measuring process; a bad point becomes `Skipped`, the next one follows."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran, Refused, Turn
+from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.devices import Device, DeviceKind
+from onnxdyno.domain.errors import ModelError, PointError
+from onnxdyno.domain.outcomes import Flag, LaunchReading, Measured, PointState, Skipped
+from onnxdyno.domain.plan import Point
+from onnxdyno.graphs.materialise import materialise
+from onnxdyno.measuring.memory import MemoryGauge, read_memory
+from onnxdyno.measuring.profiling import summarise
+from onnxdyno.measuring.timing import time_point
+from onnxdyno.ports import ClockNs, LoadedModel, Runtime
+
+Emit = Callable[[Event], None]
+Feeds = dict[str, Any]
+
+MOST_INPUT_BYTES = 256 * 2**20
+"""Input sets beyond this are not made: rotation must not turn into a memory test."""
+
+COMPUTE_OPS = frozenset(
+    """
+    Conv ConvTranspose ConvInteger QLinearConv FusedConv MatMul MatMulInteger MatMulNBits QLinearMatMul FusedMatMul
+    DynamicQuantizeMatMul Gemm FusedGemm Einsum LSTM GRU RNN Attention MultiHeadAttention GroupQueryAttention QAttention
+    """.split()
+)
+"""An op of these on the CPU makes a GPU number a lie (protocol, section 0)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What a measuring process works with."""
+
+    runtime: Runtime
+    gauge: MemoryGauge
+    clock: ClockNs
+    emit: Emit
+    scratch: Path
+
+
+def execute(assignment: Assignment, shop: Workshop) -> None:
+    """Work through an assignment; every reading, refusal and skip is emitted, then `Done`."""
+    try:
+        match assignment.kind:
+            case Pass.MEMORY:
+                _memory(assignment, shop)
+            case Pass.PROFILE:
+                _profile(assignment, shop)
+            case Pass.PROBE:
+                _probe(assignment, shop)
+            case Pass.TIMING:
+                _timing(assignment, shop)
+    except ModelError as error:
+        shop.emit(Refused(state=error.state, reason=error.reason, remedy=error.remedy))
+    shop.emit(Done())
+
+
+def _probe(assignment: Assignment, shop: Workshop) -> None:
+    """Try the candidates in order until one runs, twice: the second run's time is a first idea of the cost."""
+    loaded = _load(assignment, shop)
+    for at, turn in enumerate(assignment.turns):
+        shop.emit(Began(turn=at))
+        try:
+            call = loaded.bind(_feeds(assignment, turn.point.sizes, 0), turn.point.variant)
+            began_ns = shop.clock()
+            call()
+            ran = Ran(point=turn.point, run_ns=shop.clock() - began_ns, outputs=describe_outputs(call.outputs()))
+        except PointError as error:
+            shop.emit(_skipped(turn.point, assignment.launch, error))
+            continue
+        shop.emit(ran)
+        return
+
+
+def _timing(assignment: Assignment, shop: Workshop) -> None:
+    loaded = _load(assignment, shop)
+    fallback = fallback_reason(loaded.assignment, assignment.device)
+    for at, turn in enumerate(assignment.turns):
+        shop.emit(Began(turn=at))
+        try:
+            if fallback is not None:
+                raise PointError(PointState.EP_FALLBACK, fallback, "Export the model with operators that the GPU runs.")
+            shop.emit(_timed(assignment, turn, loaded, shop))
+        except PointError as error:
+            shop.emit(_skipped(turn.point, assignment.launch, error))
+
+
+def _timed(assignment: Assignment, turn: Turn, loaded: LoadedModel, shop: Workshop) -> Measured:
+    """The first binding makes the first call of this shape in this process: its time is a cold number."""
+    sets = _input_sets(assignment, turn.point.sizes)
+    began_ns = shop.clock()
+    first = loaded.bind(sets[0], turn.point.variant)
+    first_run_ns = shop.clock() - began_ns
+    calls = [first, *(loaded.bind(feeds, turn.point.variant) for feeds in sets[1:])]
+    left_ns = turn.budget_ns - (shop.clock() - began_ns)
+    try:
+        timed = time_point(
+            [call.raw for call in calls],
+            clock=shop.clock,
+            protocol=assignment.protocol,
+            launches=assignment.launches,
+            budget_ns=max(1, left_ns),
+        )
+    except Exception as error:
+        raise shop.runtime.translate(error) from error
+    outputs = [call.outputs() for call in calls]
+    return Measured(
+        point=turn.point,
+        launch=assignment.launch,
+        state=timed.state,
+        reason=timed.reason,
+        flags=_flags(outputs, loaded, assignment.device),
+        first_run_ns=first_run_ns,
+        warm_up_ns=timed.warm_up_ns,
+        samples_ns=timed.samples_ns,
+        excluded=(),
+        busy_ns=timed.busy_ns,
+        runs=len(timed.samples_ns),
+        outputs=describe_outputs(outputs[0]),
+        input_sha256=digest_inputs(sets),
+    )
+
+
+def _memory(assignment: Assignment, shop: Workshop) -> None:
+    """One point only: a second one would find the memory that the first one left."""
+    (turn,) = assignment.turns
+    shop.emit(Began(turn=0))
+    try:
+        feeds = _feeds(assignment, turn.point.sizes, 0)
+        reading = read_memory(
+            turn.point,
+            lambda: _load(assignment, shop).bind(feeds, turn.point.variant),
+            shop.gauge,
+            shop.clock,
+        )
+        shop.emit(reading)
+    except PointError as error:
+        shop.emit(_skipped(turn.point, assignment.launch, error))
+
+
+def _profile(assignment: Assignment, shop: Workshop) -> None:
+    """One session per point, since a profile is written when its session ends."""
+    for at, turn in enumerate(assignment.turns):
+        shop.emit(Began(turn=at))
+        loaded = _load(assignment, shop, profile_prefix=shop.scratch / f"profile-{at}")
+        try:
+            call = loaded.bind(_feeds(assignment, turn.point.sizes, 0), turn.point.variant)
+            for _ in range(1 + assignment.protocol.profile_runs):
+                call()
+        except PointError as error:
+            shop.emit(_skipped(turn.point, assignment.launch, error))
+            continue
+        written = loaded.end_profile()
+        if written is not None:
+            shop.emit(summarise(written.read_bytes(), turn.point, keep_runs=assignment.protocol.profile_runs))
+
+
+def _load(assignment: Assignment, shop: Workshop, profile_prefix: Path | None = None) -> LoadedModel:
+    loaded = shop.runtime.load(Path(assignment.model_path), assignment.device, assignment.threads, profile_prefix)
+    shop.emit(
+        LaunchReading(
+            launch=assignment.launch,
+            session_ns=loaded.session_ns,
+            providers=loaded.providers,
+            assignment=loaded.assignment,
+            runtime=shop.runtime.versions,
+        )
+    )
+    return loaded
+
+
+def _feeds(assignment: Assignment, sizes: AxisSizes, ordinal: int) -> Feeds:
+    """One input set; the seed depends on the spec's seed and the set, so that every launch sees the same sets."""
+    seed = assignment.seed * 1_000 + ordinal
+    values = {recipe.name: materialise(recipe, sizes, seed) for recipe in assignment.recipes}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _input_sets(assignment: Assignment, sizes: AxisSizes) -> list[Feeds]:
+    first = _feeds(assignment, sizes, 0)
+    size_bytes = sum(value.nbytes for value in first.values() if isinstance(value, np.ndarray))
+    affordable = max(1, MOST_INPUT_BYTES // max(1, size_bytes))
+    count = min(assignment.protocol.input_sets, affordable)
+    return [first, *(_feeds(assignment, sizes, ordinal) for ordinal in range(1, count))]
+
+
+def _skipped(point: Point, launch: int, error: PointError) -> Skipped:
+    return Skipped(point=point, launch=launch, state=error.state, reason=error.reason, remedy=error.remedy)
+
+
+def fallback_reason(assignment: Sequence[tuple[str, str, int]], device: Device) -> str | None:
+    """Why a GPU number would be a lie: compute ops that the runtime gave to the CPU; None if there are none."""
+    if device.kind is DeviceKind.CPU:
+        return None
+    strays = [f"{count} {op}" for provider, op, count in assignment if provider.startswith("CPU") and op in COMPUTE_OPS]
+    return f"compute nodes ran on the CPU: {', '.join(strays)}." if strays else None
+
+
+def _flags(outputs: Sequence[Sequence[tuple[str, Any]]], loaded: LoadedModel, device: Device) -> tuple[Flag, ...]:
+    flags = []
+    if any(not is_finite(value) for named in outputs for _, value in named):
+        flags.append(Flag.NON_FINITE)
+    is_mixed = any(provider.startswith("CPU") for provider, _, _ in loaded.assignment)
+    if device.kind is DeviceKind.CUDA and is_mixed:
+        flags.append(Flag.CPU_NODES)
+    return tuple(flags)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a float output holds neither NaN nor infinity; anything that is no float tensor is."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return True
+    return bool(np.isfinite(value).all())
+
+
+def describe_outputs(outputs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
+    """`name float32[1,10]` for a tensor, `name list(3)` for a sequence, in order."""
+    return tuple(f"{name} {_describe(value)}" for name, value in outputs)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}[{','.join(str(size) for size in value.shape)}]"
+    return f"{type(value).__name__}({len(value)})" if isinstance(value, list | dict) else type(value).__name__
+
+
+def digest_inputs(sets: Sequence[Feeds]) -> str:
+    """Sha256 over names, types, shapes and bytes of every input set, in order."""
+    digest = hashlib.sha256()
+    for feeds in sets:
+        for name in sorted(feeds):
+            value = feeds[name]
+            digest.update(f"{name}\0{_describe(value)}\0".encode("utf-8", "surrogateescape"))
+            has_buffer = isinstance(value, np.ndarray) and value.dtype != object
+            digest.update(memoryview(value).cast("B") if has_buffer and value.size else repr(value).encode())
+    return digest.hexdigest()

@@ -1,0 +1,50 @@
+"""Memory of one point in its own process: the peak over a baseline taken before the session, inputs already made."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from onnxdyno.domain.outcomes import MemoryReading
+from onnxdyno.domain.plan import Point
+from onnxdyno.ports import BoundRun, ClockNs
+
+
+class MemoryGauge(Protocol):
+    """Bytes that this process has on the device it measures."""
+
+    def used_bytes(self) -> int:
+        """Now."""
+        ...
+
+    def peak_bytes(self) -> int:
+        """The most since `reset`."""
+        ...
+
+    def reset(self) -> None:
+        """Forget the peak so far. Raises `OSError` where that cannot be done."""
+        ...
+
+
+def read_memory(
+    point: Point, load_and_bind: Callable[[], BoundRun], gauge: MemoryGauge, clock: ClockNs
+) -> MemoryReading:
+    """Peak bytes over the baseline for loading the model, binding one input set and two runs; the second is timed.
+
+    The time only helps to share out the budget: it is taken while memory is watched, so it is never published.
+    """
+    try:
+        gauge.reset()
+    except OSError as error:
+        return MemoryReading(
+            point=point, baseline_bytes=None, peak_bytes=None, run_ns=None, reason=f"the peak cannot be reset: {error}."
+        )
+    baseline_bytes = gauge.used_bytes()
+    run = load_and_bind()
+    began_ns = clock()
+    run()
+    run_ns = clock() - began_ns
+    return MemoryReading(
+        point=point,
+        baseline_bytes=baseline_bytes,
+        peak_bytes=max(0, gauge.peak_bytes() - baseline_bytes),
+        run_ns=run_ns,
+    )
