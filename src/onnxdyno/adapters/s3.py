@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
@@ -129,7 +129,7 @@ class S3Store:
             answer = self._client.get_object(
                 Bucket=self._bucket, Key=self._prefix + version.key, IfMatch=f'"{version.etag}"', **pinned
             )
-            with answer["Body"] as body:
+            with closing(answer["Body"]) as body:
                 yield from body.iter_chunks(_CHUNK_BYTES)
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
