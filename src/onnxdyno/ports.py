@@ -1,6 +1,6 @@
 """The outside worlds, as small Protocols. Adapters implement them; fakes in tests are held to the same contracts."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -142,7 +142,7 @@ class Exit:
 class Launch(Protocol):
     """One measuring process at work."""
 
-    def events(self, silence_s: Callable[[], float]) -> Iterator[bytes]:
+    def events(self, silence_s: Callable[[], float]) -> Generator[bytes, None, None]:
         """Lines from the process as they come; ends when it ends. `silence_s` is how long it may say nothing now."""
         ...
 
@@ -156,4 +156,16 @@ class Launcher(Protocol):
 
     def start(self, device: Device, assignment: bytes) -> Launch:
         """Start one. Raises `DeviceBusy` when another run holds the device longer than the launcher waits."""
+        ...
+
+
+class Ledger(Protocol):
+    """The finished pieces of one run, by name: what lets a run that died be finished without repeating them."""
+
+    def read_all(self) -> dict[str, bytes]:
+        """Every piece kept so far."""
+        ...
+
+    def keep(self, name: str, body: bytes) -> bytes:
+        """Keep one piece; returns what is kept under that name, which is another's body if another was first."""
         ...

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -145,7 +145,7 @@ class Process:
             self._child.stdin.write(assignment)
             self._child.stdin.close()
 
-    def events(self, silence_s: Callable[[], float]) -> Iterator[bytes]:
+    def events(self, silence_s: Callable[[], float]) -> Generator[bytes, None, None]:
         """Lines as they come. Ends with the process, or when it said nothing for `silence_s()`, asked at each line."""
         pending = bytearray()
         with selectors.DefaultSelector() as selector:

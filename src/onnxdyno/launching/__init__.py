@@ -1,0 +1,5 @@
+"""The parent's side of a run: what is left to do, how long it may take, what came back, what was kept."""
+
+from onnxdyno.launching.campaign import Bench, Outside, carry_out
+
+__all__ = ["Bench", "Outside", "carry_out"]

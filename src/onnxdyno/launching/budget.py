@@ -1,0 +1,60 @@
+"""How the time of a run is shared out. Pure arithmetic on predicted times of one call."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from onnxdyno.domain.plan import Point
+
+LEAST_CALLS = 3
+"""Calls that one launch needs at least for a point: the cold one, one warm-up, one sample."""
+MEMORY_CALLS = 2
+"""Calls of a point in its memory process."""
+SHARE = 0.75
+"""Share of the time left that the least needs of all points may add up to: the rest is for better intervals."""
+WANTED_NS = 8_000_000_000
+WANTED_CALLS = 10
+
+
+def work(point: Point) -> int:
+    """Product of a point's sizes: what the time of a call is taken to grow with until it was seen."""
+    return prod(max(1, size) for _, size in point.sizes)
+
+
+def predict_ns(point: Point, seen_ns: Mapping[Point, int]) -> int | None:
+    """Time of one call: as seen, else from the nearest smaller point (else the smallest larger one) by its work."""
+    if point in seen_ns:
+        return seen_ns[point]
+    if not seen_ns:
+        return None
+    mine = work(point)
+    smaller = [other for other in seen_ns if work(other) <= mine]
+    nearest = max(smaller, key=work) if smaller else min(seen_ns, key=work)
+    return max(1, seen_ns[nearest] * mine // work(nearest))
+
+
+def least_ns(call_ns: int, launches: int, *, is_memory_left: bool) -> int:
+    """The least that a point costs from here on: its launches and, if it is still to come, its memory process."""
+    return call_ns * (LEAST_CALLS * launches + (MEMORY_CALLS if is_memory_left else 0))
+
+
+def affordable(points: Sequence[Point], calls_ns: Mapping[Point, int], launches: int, left_ns: int) -> frozenset[Point]:
+    """The points whose least needs fit into the time left, the cheapest first."""
+    kept: set[Point] = set()
+    spent_ns = 0
+    for point in sorted(points, key=lambda point: calls_ns[point]):
+        spent_ns += least_ns(calls_ns[point], launches, is_memory_left=False)
+        if kept and spent_ns > SHARE * left_ns:
+            break
+        kept.add(point)
+    return frozenset(kept)
+
+
+def share_out(points: Sequence[Point], calls_ns: Mapping[Point, int], left_ns: int) -> dict[Point, int]:
+    """Time for each point of one launch: at least its least, at most what it can use, what is left shared evenly."""
+    wants = {point: WANTED_NS + WANTED_CALLS * calls_ns[point] for point in points}
+    budgets: dict[Point, int] = {}
+    for place, point in enumerate(sorted(points, key=wants.__getitem__)):
+        fair_ns = max(0, left_ns) // (len(points) - place)
+        budgets[point] = max(LEAST_CALLS * calls_ns[point], min(wants[point], fair_ns))
+        left_ns -= budgets[point]
+    return budgets

@@ -1,0 +1,125 @@
+"""One assignment through as many processes as it takes: a death or a hang costs the point it happened in, no other."""
+
+import signal
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from onnxdyno import wire
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Turn
+from onnxdyno.domain.errors import ModelError
+from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, PointState, Probe, Profile, Skipped
+from onnxdyno.ports import Exit, Launcher
+
+MOST_DEATHS = 2
+"""A point is tried again once after its process died: the cause may have been outside (a kill, a neighbour)."""
+
+Answer = LaunchReading | Measured | Skipped | MemoryReading | Profile | Ran
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a process may say nothing, in seconds: until its first turn begins, and within a turn."""
+
+    load_s: float
+    turn_s: Callable[[Turn], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """Where a process ended: the turn it was in (None = before the first), whether it was done, and how it died."""
+
+    turn: int | None
+    is_done: bool
+    exit: Exit
+
+
+def drive(launcher: Launcher, assignment: Assignment, limits: Limits) -> Iterator[Answer]:
+    """Every answer to the assignment, each as it comes; the points of dead processes as `Skipped`.
+
+    Raises `ModelError` if the runtime refuses the model, `InfrastructureError` if no process can be started.
+    """
+    left = list(assignment.turns)
+    deaths: Counter[Turn | None] = Counter()
+    while left:
+        end = yield from _one_process(launcher, replace(assignment, turns=tuple(left)), limits)
+        if end.is_done:
+            return
+        at = end.turn
+        deaths[None if at is None else left[at]] += 1
+        if at is None:
+            if _is_final(end.exit) or deaths[None] >= MOST_DEATHS:
+                yield from (_fallen(turn, assignment, end.exit, "while it loaded the model") for turn in left)
+                return
+            continue
+        if _is_final(end.exit) or deaths[left[at]] >= MOST_DEATHS:
+            yield _fallen(left[at], assignment, end.exit, "at this point")
+            at += 1
+        left = left[at:]
+
+
+def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> Generator[Answer, None, _End]:
+    """Answers of one process; its value is how the process ended. Ends the process on every way out."""
+    turn: int | None = None
+    answered = 0
+    launch = launcher.start(assignment.device, wire.encode_assignment(assignment))
+    is_done = False
+
+    def silence_s() -> float:
+        return limits.load_s if turn is None else limits.turn_s(assignment.turns[turn])
+
+    try:
+        with closing(launch.events(silence_s)) as lines:
+            for line in lines:
+                event = _expected(wire.decode(line))
+                match event:
+                    case Began():
+                        turn = event.turn
+                    case Done():
+                        is_done = True
+                        break
+                    case Refused():
+                        raise ModelError(event.state, event.reason, event.remedy)
+                    case LaunchReading():
+                        yield event
+                    case Measured() | Skipped() | MemoryReading() | Profile() | Ran():
+                        answered = (turn or 0) + 1
+                        yield event
+                    case _:
+                        assert_never(event)
+    finally:
+        ended = launch.stop()
+    at = None if turn is None else max(turn, answered)
+    if at is not None and at >= len(assignment.turns):
+        is_done = True
+    return _End(turn=at, is_done=is_done, exit=ended)
+
+
+def _expected(event: Event | Probe) -> Event:
+    assert not isinstance(event, Probe)  # noqa: S101  a probe is made of events, never sent as one
+    return event
+
+
+def _is_final(end: Exit) -> bool:
+    """Whether the same would happen again: a hang, or memory."""
+    return end.timed_out or end.oom_killed
+
+
+def _fallen(turn: Turn, assignment: Assignment, end: Exit, where: str) -> Skipped:
+    state, reason, remedy = _cause(end, where)
+    return Skipped(point=turn.point, launch=assignment.launch, state=state, reason=reason, remedy=remedy)
+
+
+def _cause(end: Exit, where: str) -> tuple[PointState, str, str]:
+    if end.oom_killed:
+        reason = f"the kernel ended the measuring process {where}: out of memory."
+        return PointState.OOM, reason, "Try a smaller size or a device with more memory."
+    if end.timed_out:
+        reason = f"the measuring process did not answer in time {where}."
+        return PointState.TIMEOUT, reason, "Raise --budget, or check whether the time depends on an input's value."
+    last = end.stderr_tail.strip().splitlines()[-1:] or ["no message"]
+    how = signal.Signals(-end.status).name if end.status < 0 else f"exit status {end.status}"
+    reason = f"the measuring process died {where} ({how}): {last[0][:300]}"
+    return PointState.CRASHED, reason, "Try another runtime version, or report the model to ONNX Runtime."
