@@ -115,9 +115,7 @@ def _largest(
     larger = sorted((point for point in swept if extent(point) > extent(chosen)), key=extent)
     what = "largest that ran (no latency target is set)" if target_ns is None else f"largest{_under(target_ns)}"
     beyond = f"; the next larger, {named(larger[0])}, {_outcome(larger[0])}" if larger else "; it is the largest tried"
-    return Choice(
-        point=chosen.point, value=float(extent(chosen)), reason=f"{named(chosen)}: {what}{beyond}{_caveat(chosen)}"
-    )
+    return Choice(point=chosen.point, value=float(extent(chosen)), reason=f"{what}{beyond}{_caveat(chosen)}")
 
 
 def _swept(points: Iterable[PointFinding], base: Point, names: tuple[str, ...]) -> list[PointFinding]:

@@ -114,7 +114,6 @@ def _least(name: str, need: _Need, devices: list[Accelerator]) -> Tier:
             "least supported device that holds it" if chosen else "no single supported device of the catalogue holds it"
         )
         reason = f"rests on memory alone, not on speed: {need.explanation}; {why}"
-        reason += f" in {USABLE_SHARE:.0%} of its memory" if chosen else ""
     return Tier(
         tier=name,
         device_id=chosen.id if chosen else None,
@@ -133,11 +132,11 @@ def _need(point: PointFinding, plan: BenchmarkPlan) -> _Need:
         reason = point.peak_memory_reason or "no memory pass was made"
         return _Need(point=point, needed_bytes=None, explanation=f"memory of {point.point.key} is not known: {reason}")
     if plan.device.kind is DeviceKind.CUDA:
-        explanation = f"needs {_mib(peak_bytes)}, measured on {plan.device.name}, CUDA context included"
+        explanation = f"{_mib(peak_bytes)} measured on {plan.device.name}, CUDA context included"
         return _Need(point=point, needed_bytes=peak_bytes, explanation=explanation)
     explanation = (
-        f"needs {_mib(peak_bytes)} (process peak over its baseline on the CPU) + {_mib(CUDA_MARGIN_BYTES)} for the "
-        "CUDA context and libraries (reported, onnxruntime#5801)"
+        f"{_mib(peak_bytes)} measured on the CPU (process peak over its baseline) + {_mib(CUDA_MARGIN_BYTES)} margin for "
+        "CUDA context and libraries (onnxruntime#5801)"
     )
     return _Need(point=point, needed_bytes=peak_bytes + CUDA_MARGIN_BYTES, explanation=explanation)
 

@@ -1,0 +1,307 @@
+"""The stable JSON of `bench`, `inspect` and refusals; every key is explained in docs/json.md, its schema beside it.
+
+A value that is not there is null and its reason stands in `reasons` of the same object, under the value's key.
+"""
+
+import json
+from dataclasses import fields
+from math import isfinite
+from typing import Any
+
+from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.devices import Device
+from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, ProfileFinding, Tier
+from onnxdyno.domain.models import Dim, ModelRef, Signature, TensorSpec
+from onnxdyno.domain.plan import Protocol
+from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.reporting import safe
+
+FORMAT = "onnxdyno/1"
+MOST_NODES = 50
+_NS_PER_MS = 1e6
+_SIGNIFICANT = 8
+_LATER = "counted by a later version"
+
+Document = dict[str, Any]
+
+
+def bench_document(run: BenchmarkRun, findings: Findings) -> Document:
+    """One run: model, device, protocol, points, findings, requirements. Schema: docs/schema/bench.schema.json."""
+    return {
+        "format": FORMAT,
+        "run": _run(run),
+        "model": _model(run.plan.model.ref, run.signature),
+        "device": _device(run.plan.device),
+        "protocol": _protocol(run),
+        "axes": _axes(run.signature),
+        "base": dict(run.plan.base.sizes),
+        "points": [_point(point) for point in findings.points],
+        "findings": _findings(findings),
+        "requirements": [_tier(tier) for tier in findings.tiers],
+    }
+
+
+def inspect_document(ref: ModelRef, signature: Signature, sizes: AxisSizes) -> Document:
+    """What the file says; `sizes` are the axis sizes that `cost` is for. Schema: docs/schema/inspect.schema.json."""
+    return {
+        "format": FORMAT,
+        "model": _model(ref, signature),
+        "inputs": [_tensor(each, sizes) for each in signature.inputs],
+        "outputs": [_tensor(each, sizes) for each in signature.outputs],
+        "axes": _axes(signature),
+        "operators": dict(signature.op_types),
+        "notes": list(signature.notes),
+        "cost": {
+            "axes": dict(sizes),
+            "flops": None,
+            "parameters": signature.parameters,
+            "weight_bytes": signature.weight_bytes,
+            "activation_peak_bytes": None,
+            "reasons": {"flops": _LATER, "activation_peak_bytes": _LATER},
+        },
+    }
+
+
+def error_document(state: str, reason: str, remedy: str) -> Document:
+    """A refusal. Schema: docs/schema/error.schema.json."""
+    return {"error": {"state": state, "reason": reason, "remedy": remedy}}
+
+
+def dumps(document: Document) -> str:
+    """Valid JSON in ASCII (so also UTF-8), keys sorted; a NaN or an infinity becomes null with a reason."""
+    text = json.dumps(_clean(document), allow_nan=False, ensure_ascii=True, indent=2, sort_keys=True)
+    return text.replace("\x7f", "\\u007f")
+
+
+def shape_entry(dim: Dim) -> int | str | None:
+    """A fixed size, the axis or expression (`past + sequence`, `total - past`), or None where the file says nothing."""
+    if not dim.axes and not dim.negative:
+        return dim.symbol if dim.symbol is not None else dim.constant
+    plus = " + ".join((*dim.axes, *((str(dim.constant),) if dim.constant > 0 else ())))
+    minus = "".join(f" - {name}" for name in dim.negative)
+    return plus + minus + (f" - {-dim.constant}" if dim.constant < 0 else "")
+
+
+def _run(run: BenchmarkRun) -> Document:
+    origin = run.origin
+    return {
+        "id": origin.run_id,
+        "started_at": origin.started_at,
+        "reason": origin.reason,
+        "attempt": origin.attempt,
+        "source": {
+            "uri": origin.source_uri,
+            "key": origin.source_key,
+            "etag": origin.source_etag,
+            "version_id": origin.source_version_id,
+        },
+    }
+
+
+def _model(ref: ModelRef, signature: Signature) -> Document:
+    return {
+        "name": ref.name,
+        "sha256": ref.sha256,
+        "size_bytes": ref.size_bytes,
+        "external_bytes": ref.external_bytes,
+        "opset": signature.opset,
+        "domains": dict(signature.domains),
+        "ir_version": signature.ir_version,
+        "producer": signature.producer,
+        "parameters": signature.parameters,
+        "weight_bytes": signature.weight_bytes,
+        "precision": signature.precision,
+        "nodes": signature.node_count,
+        "external_files": list(signature.external_files),
+    }
+
+
+def _device(device: Device) -> Document:
+    return {
+        "id": device.id,
+        "kind": device.kind.value,
+        "name": device.name,
+        "device_class": device.device_class,
+        "memory_bytes": device.memory_bytes,
+        "cores": list(device.cores),
+        "compute_capability": device.compute_capability,
+        "fingerprint": [{"name": fact.name, "value": fact.value, "reason": fact.reason} for fact in device.fingerprint],
+    }
+
+
+def _protocol(run: BenchmarkRun) -> Document:
+    spec, protocol = run.plan.spec, run.plan.protocol
+    return {field.name: getattr(protocol, field.name) for field in fields(Protocol)} | {
+        "launches": spec.launches,
+        "budget_s": spec.budget_s,
+        "seed": spec.seed,
+        "threads": run.plan.threads,
+        "latency_target_ms": spec.latency_target_ms,
+        "runtime": dict(run.launches[0].runtime) if run.launches else {},
+        "providers": list(run.launches[0].providers) if run.launches else [],
+    }
+
+
+def _axes(signature: Signature) -> list[Document]:
+    return [
+        {"name": axis.name, "role": axis.role.value, "size": axis.size, "symbols": list(axis.symbols)}
+        for axis in signature.axes
+    ]
+
+
+def _tensor(tensor: TensorSpec, sizes: AxisSizes) -> Document:
+    dims = tensor.dims
+    return {
+        "name": tensor.name,
+        "kind": tensor.kind,
+        "dtype": tensor.dtype,
+        "shape": None if dims is None else [shape_entry(dim) for dim in dims],
+        "roles": None if dims is None else [dim.role.value for dim in dims],
+        "shape_at": None if dims is None else [_size_at(dim, dict(sizes)) for dim in dims],
+    }
+
+
+def _size_at(dim: Dim, sizes: dict[str, int]) -> int | None:
+    names = (*dim.axes, *dim.negative)
+    if any(name not in sizes for name in names) or (not names and dim.symbol is not None):
+        return None
+    return dim.constant + sum(sizes[name] for name in dim.axes) - sum(sizes[name] for name in dim.negative)
+
+
+def _point(point: PointFinding) -> Document:
+    found: Document = {
+        "axes": dict(point.point.sizes),
+        "variant": point.point.variant.value,
+        "state": point.state.value,
+        "flags": [flag.value for flag in point.flags],
+        "reason": point.reason,
+        "remedy": point.remedy,
+        "n": point.n,
+        "launches": point.launches,
+        "excluded": point.excluded,
+        "items": point.items,
+        "peak_memory_bytes": point.peak_memory_bytes,
+        "reasons": {},
+    }
+    reasons: dict[str, str] = found["reasons"]
+    for name, estimate in (("p50", point.p50_ns), ("p90", point.p90_ns), ("p95", point.p95_ns), ("p99", point.p99_ns)):
+        _put(found, reasons, (f"{name}_ms", f"{name}_ci_ms"), estimate, _NS_PER_MS)
+    for name, estimate in (("mad", point.mad_ns), ("iqr", point.iqr_ns), ("first_run", point.first_run_ns)):
+        _put(found, reasons, (f"{name}_ms", None), estimate, _NS_PER_MS)
+    _put(found, reasons, ("throughput_items_per_s", "throughput_ci"), point.throughput_items_per_s, 1.0)
+    if point.peak_memory_bytes is None:
+        reasons["peak_memory_bytes"] = point.peak_memory_reason or "not measured"
+    if point.items is None:
+        reasons["items"] = "no batch axis, or the output does not scale with it"
+    return found
+
+
+def _put(
+    found: Document, reasons: dict[str, str], keys: tuple[str, str | None], estimate: Estimate, unit: float
+) -> None:
+    """Write a value and its interval; either is null with its reason."""
+    value_key, interval_key = keys
+    found[value_key] = _rounded(estimate.value, unit)
+    why = estimate.reason or "not measured"
+    if estimate.value is not None and not isfinite(estimate.value):
+        why = f"the value was not finite ({estimate.value})"
+    if found[value_key] is None:
+        reasons[value_key] = why
+    if interval_key is None:
+        return
+    low, high = _rounded(estimate.low, unit), _rounded(estimate.high, unit)
+    is_known = found[value_key] is not None and low is not None and high is not None
+    found[interval_key] = [low, high] if is_known else None
+    if not is_known:
+        reasons[interval_key] = why
+
+
+def _rounded(value: float | None, unit: float) -> float | None:
+    """In `unit`, at eight significant digits: finer than any clock here. None for what is not a finite number."""
+    if value is None or not isfinite(value):
+        return None
+    return float(f"{value / unit:.{_SIGNIFICANT}g}")
+
+
+def _findings(findings: Findings) -> Document:
+    found: Document = {
+        "best_batch": _choice(findings.best_batch),
+        "largest_resolution": _choice(findings.largest_resolution),
+        "largest_sequence": _choice(findings.largest_sequence),
+        "profiles": [_profile(profile) for profile in findings.profiles],
+        "warnings": list(findings.warnings),
+        "reasons": {},
+    }
+    _put(found, found["reasons"], ("session_ms", "session_ci_ms"), findings.session_ns, _NS_PER_MS)
+    return found
+
+
+def _choice(choice: Choice) -> Document:
+    return {
+        "axes": None if choice.point is None else dict(choice.point.sizes),
+        "variant": None if choice.point is None else choice.point.variant.value,
+        "value": choice.value,
+        "reason": choice.reason,
+    }
+
+
+def _profile(profile: ProfileFinding) -> Document:
+    listed = profile.nodes[:MOST_NODES]
+    return {
+        "axes": dict(profile.point.sizes),
+        "variant": profile.point.variant.value,
+        "is_complete": profile.is_complete,
+        "coverage": _rounded(profile.coverage, 1.0),
+        "overhead": _rounded(profile.overhead, 1.0),
+        "reason": profile.reason,
+        "nodes_total": len(profile.nodes),
+        "nodes": [
+            {
+                "path": each.node.path,
+                "index": each.node.index,
+                "name": each.node.name,
+                "op_type": each.node.op_type,
+                "provider": each.node.provider,
+                "self_ms": _rounded(each.node.self_ns, _NS_PER_MS),
+                "share": _rounded(each.share, 1.0),
+                "runs": each.node.runs,
+                "output_bytes": each.node.output_bytes,
+                "input_shapes": each.node.input_shapes,
+                "output_shapes": each.node.output_shapes,
+            }
+            for each in listed
+        ],
+    }
+
+
+def _tier(tier: Tier) -> Document:
+    return {
+        "tier": tier.tier,
+        "device_id": tier.device_id,
+        "device_name": tier.device_name,
+        "memory_bytes": tier.memory_bytes,
+        "needed_bytes": tier.needed_bytes,
+        "axes": dict(tier.sizes),
+        "basis": tier.basis,
+        "reason": tier.reason,
+    }
+
+
+def _clean(value: Any) -> Any:
+    """Texts without lone surrogates; in each object a non-finite number is null and named in its `reasons`."""
+    match value:
+        case dict():
+            lost = {key: each for key, each in value.items() if isinstance(each, float) and not isfinite(each)}
+            kept = {safe.json_text(str(key)): None if key in lost else _clean(each) for key, each in value.items()}
+            if lost:
+                told = {safe.json_text(str(key)): f"the value was not finite ({each})" for key, each in lost.items()}
+                kept["reasons"] = (kept.get("reasons") or {}) | told
+            return kept
+        case list() | tuple():
+            return [_clean(each) for each in value]
+        case float() if not isfinite(value):
+            return None
+        case str():
+            return safe.json_text(value)
+        case _:
+            return value

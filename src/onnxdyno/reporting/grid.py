@@ -1,0 +1,266 @@
+"""The tables of a report as plain values: the same rows go to the terminal, to Markdown and to HTML."""
+
+from dataclasses import dataclass
+
+from onnxdyno.domain.axes import describe
+from onnxdyno.domain.devices import Device
+from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, ProfileFinding
+from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.reporting import points as layout
+from onnxdyno.reporting import units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Raw text (escape it where it is shown) and, where a value is missing, why."""
+
+    text: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A title with its unit; numbers are right-aligned. `is_minor` columns go first when a screen is narrow."""
+
+    title: str
+    is_number: bool = False
+    is_minor: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """One table. `caption` says what holds for all its rows."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Points that share a state, flags, reason and remedy."""
+
+    points: tuple[str, ...]
+    state: str
+    reason: str
+    remedy: str
+
+    @property
+    def text(self) -> str:
+        """Reason and remedy as one or two sentences."""
+        return joined(self.reason, self.remedy)
+
+
+def joined(reason: str, remedy: str) -> str:
+    """`reason. remedy`, with exactly one stop between them."""
+    stop = "" if not reason or not remedy or reason[-1] in ".!?:" else "."
+    return f"{reason}{stop} {remedy}".strip()
+
+
+def points_grid(run: BenchmarkRun, findings: Findings) -> Grid:
+    """One row per point: sizes, state, p50 ± interval, tails, throughput, memory, flags."""
+    all_points = [each.point for each in findings.points]
+    groups = layout.axis_groups(run.signature, all_points)
+    varying = layout.varying(groups, all_points)
+    shows_variant = len(layout.variants(all_points)) > 1
+    latency = units.latency_unit([each.p50_ns.value for each in findings.points])
+    memory = units.memory_unit([each.peak_memory_bytes for each in findings.points])
+    columns = (
+        *(Column(title=layout.group_title(group), is_number=True) for group in varying or ((),)),
+        *((Column(title="variant"),) if shows_variant else ()),
+        Column(title="state"),
+        Column(title=f"p50 {latency.name}", is_number=True),
+        Column(title=f"p90 {latency.name}", is_number=True, is_minor=True),
+        Column(title=f"p99 {latency.name}", is_number=True),
+        Column(title="items/s", is_number=True),
+        Column(title=f"memory {memory.name}", is_number=True),
+        Column(title="n", is_number=True, is_minor=True),
+    )
+    rows = tuple(
+        (
+            *(Cell(text=layout.sizes_label(each.point, group)) for group in varying or ((),)),
+            *((Cell(text=each.point.variant.value),) if shows_variant else ()),
+            _state(each),
+            _interval(each.p50_ns, latency),
+            _value(each.p90_ns, latency),
+            _value(each.p99_ns, latency),
+            _value(each.throughput_items_per_s, units.ITEMS_PER_S),
+            _memory(each, memory),
+            Cell(text=units.count(each.n) if each.n else units.MISSING, reason=None if each.n else each.reason),
+        )
+        for each in findings.points
+    )
+    at = layout.constant(groups, all_points)
+    columns = columns if varying else (Column(title="point"), *columns[1:])
+    return Grid(title="Points", columns=columns, rows=rows, caption=f"at {at}" if at and varying else at)
+
+
+def nodes_grid(profile: ProfileFinding, most: int = 10) -> Grid:
+    """The slowest nodes: share of the sum of self times, self time, operator, name."""
+    shown = profile.nodes[:most]
+    unit = units.latency_unit([each.node.self_ns for each in shown])
+    rows = tuple(
+        (
+            Cell(text=units.percent(each.share)),
+            Cell(text=units.number(each.node.self_ns, unit)),
+            Cell(text=each.node.op_type),
+            Cell(text=node_name(each.node.path, each.node.name, each.node.op_type, each.node.index)),
+            Cell(text=each.node.output_shapes or units.MISSING),
+        )
+        for each in shown
+    )
+    return Grid(
+        title="Slowest nodes",
+        columns=(
+            Column(title="share", is_number=True),
+            Column(title=f"self {unit.name}", is_number=True),
+            Column(title="operator"),
+            Column(title="node"),
+            Column(title="output", is_minor=True),
+        ),
+        rows=rows,
+        caption=profile_caption(profile),
+    )
+
+
+def choices_grid(run: BenchmarkRun, findings: Findings) -> Grid:
+    """The answers drawn from the sweep, each with its reason."""
+    asked = (
+        ("best batch", findings.best_batch),
+        ("largest resolution", findings.largest_resolution),
+        ("largest sequence", findings.largest_sequence),
+    )
+    rows = tuple((Cell(text=name), _answer(run, findings, choice), Cell(text=choice.reason)) for name, choice in asked)
+    return Grid(
+        title="Choices",
+        columns=(Column(title="question"), Column(title="answer"), Column(title="why")),
+        rows=rows,
+    )
+
+
+def tiers_grid(findings: Findings) -> Grid:
+    """Minimum, recommended, optimal; an abstention is a dash with its reason."""
+    rows = tuple(
+        (
+            Cell(text=tier.tier),
+            Cell(text=tier.device_name or units.MISSING, reason=None if tier.device_name else tier.reason),
+            Cell(text=units.size(tier.memory_bytes), reason=None if tier.memory_bytes else tier.reason),
+            Cell(text=units.size(tier.needed_bytes), reason=None if tier.needed_bytes else tier.reason),
+            Cell(text=describe(tier.sizes) if tier.needed_bytes else units.MISSING),
+            Cell(text=tier.basis if tier.device_id else units.MISSING, reason=None if tier.device_id else tier.reason),
+            Cell(text=tier.reason),
+        )
+        for tier in findings.tiers
+    )
+    columns = (
+        Column(title="tier"),
+        Column(title="device"),
+        Column(title="has", is_number=True),
+        Column(title="needs", is_number=True),
+        Column(title="for", is_minor=True),
+        Column(title="rests on"),
+        Column(title="why"),
+    )
+    return Grid(title="Requirements", columns=columns, rows=rows)
+
+
+def devices_grid(devices: tuple[Device, ...]) -> Grid:
+    """Every device of this machine."""
+    rows = tuple(
+        (
+            Cell(text=device.id),
+            Cell(text=device.kind.value),
+            Cell(text=device.name),
+            Cell(text=device.device_class),
+            Cell(text=units.size(device.memory_bytes), reason=None if device.memory_bytes else "not readable"),
+            Cell(text=str(len(device.cores))),
+            Cell(text=str(device.threads)),
+            Cell(text=device.compute_capability or units.MISSING, reason="not a CUDA device"),
+        )
+        for device in devices
+    )
+    columns = (
+        Column(title="id"),
+        Column(title="kind"),
+        Column(title="name"),
+        Column(title="class", is_minor=True),
+        Column(title="memory", is_number=True),
+        Column(title="cores", is_number=True, is_minor=True),
+        Column(title="threads", is_number=True, is_minor=True),
+        Column(title="CC", is_minor=True),
+    )
+    return Grid(title="Devices", columns=columns, rows=rows)
+
+
+def notes(run: BenchmarkRun, findings: Findings) -> tuple[Note, ...]:
+    """Why points have no number or a flag; points with the same story are named together."""
+    groups = layout.axis_groups(run.signature, [each.point for each in findings.points])
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for each in findings.points:
+        if each.reason is None and not each.flags:
+            continue
+        flags = ", ".join(flag.value for flag in each.flags)
+        state = each.state.value + (f" [{flags}]" if flags else "")
+        told.setdefault((state, each.reason or "", each.remedy), []).append(
+            layout.brief(each.point, run.plan.base, groups)
+        )
+    return tuple(
+        Note(points=tuple(keys), state=state, reason=reason, remedy=remedy)
+        for (state, reason, remedy), keys in told.items()
+    )
+
+
+def node_name(path: str, name: str, op_type: str, index: int) -> str:
+    """The node's name with the path of its subgraph; `Relu_3` for a node without one."""
+    own = name or f"{op_type}_{index}"
+    return f"{path}/{own}" if path else own
+
+
+def profile_caption(profile: ProfileFinding) -> str:
+    """Where the profile was taken and how far to trust it."""
+    parts = [f"at {describe(profile.point.sizes)}"]
+    if not profile.is_complete:
+        parts.append("incomplete: whole runs only")
+    if profile.coverage is not None:
+        parts.append(f"nodes cover {units.percent(profile.coverage)} of the unprofiled median")
+    if profile.overhead is not None:
+        parts.append(f"the profiler added {units.percent(profile.overhead)}")
+    if profile.reason:
+        parts.append(profile.reason)
+    return "; ".join(parts)
+
+
+def _state(point: PointFinding) -> Cell:
+    mark = " *" if point.flags else ""
+    return Cell(text=point.state.value + mark, reason=point.reason)
+
+
+def _interval(estimate: Estimate, unit: units.Unit) -> Cell:
+    missing = estimate.value is None or units.half_width(estimate) is None
+    return Cell(text=units.with_interval(estimate, unit), reason=estimate.reason if missing else None)
+
+
+def _value(estimate: Estimate, unit: units.Unit) -> Cell:
+    return Cell(
+        text=units.number(estimate.value, unit), reason=_why(estimate.reason) if estimate.value is None else None
+    )
+
+
+def _memory(point: PointFinding, unit: units.Unit) -> Cell:
+    is_known = point.peak_memory_bytes is not None
+    return Cell(
+        text=units.number(point.peak_memory_bytes, unit, 3), reason=None if is_known else _why(point.peak_memory_reason)
+    )
+
+
+def _why(reason: str | None) -> str:
+    return reason or "not measured"
+
+
+def _answer(run: BenchmarkRun, findings: Findings, choice: Choice) -> Cell:
+    if choice.value is None or choice.point is None:
+        return Cell(text=units.MISSING, reason=choice.reason)
+    groups = layout.axis_groups(run.signature, [each.point for each in findings.points])
+    label = layout.brief(choice.point, run.plan.base, groups)
+    return Cell(text=label if label != "first point" else f"first point, {describe(choice.point.sizes)}")

@@ -1,0 +1,60 @@
+"""summary.md: one page that reads well in a terminal, in a pull request and in an artifact view."""
+
+from onnxdyno.domain.findings import Findings
+from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.reporting import grid as tables
+from onnxdyno.reporting import prose, safe, units
+from onnxdyno.reporting.grid import Cell, Grid
+
+
+def summary(run: BenchmarkRun, findings: Findings) -> str:
+    """The whole page; ends with a newline."""
+    parts = [
+        f"# {safe.markdown(run.plan.model.ref.name)}",
+        " · ".join(safe.markdown(each) for each in prose.subtitle(run)),
+        *(_paragraph(name, value) for name, value in prose.headlines(run, findings)),
+        _section(tables.points_grid(run, findings)),
+    ]
+    parts += _notes(run, findings)
+    parts += [_section(tables.nodes_grid(each)) for each in findings.profiles[:1] if each.nodes]
+    parts += [
+        f"Slowest nodes: {safe.markdown(each.reason or 'no profile')}" for each in findings.profiles if not each.nodes
+    ]
+    parts += [_section(tables.choices_grid(run, findings)), _section(tables.tiers_grid(findings))]
+    if findings.warnings:
+        parts.append("## Warnings\n\n" + "\n".join(f"- {safe.markdown(each)}" for each in findings.warnings))
+    parts.append("## How it was measured\n\n" + "\n".join(f"- {_paragraph(*each)}" for each in prose.method(run)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _paragraph(name: str, value: str) -> str:
+    return f"**{safe.markdown(name)}**: {safe.markdown(value)}"
+
+
+def _section(grid: Grid) -> str:
+    """A table; the reasons of its missing values are numbered below it."""
+    reasons: dict[str, int] = {}
+    header = "| " + " | ".join(safe.markdown(column.title) for column in grid.columns) + " |"
+    ruler = "|" + "|".join("---:" if column.is_number else ":---" for column in grid.columns) + "|"
+    body = ["| " + " | ".join(_cell(cell, reasons) for cell in row) + " |" for row in grid.rows]
+    lines = [f"## {grid.title}", ""]
+    lines += [safe.markdown(grid.caption), ""] if grid.caption else []
+    lines += [header, ruler, *body]
+    if reasons:
+        lines += ["", *(f"{number}. {safe.markdown(reason)}" for reason, number in reasons.items())]
+    return "\n".join(lines)
+
+
+def _cell(cell: Cell, reasons: dict[str, int]) -> str:
+    text = safe.markdown(cell.text)
+    if cell.reason is None or units.MISSING not in cell.text:
+        return text
+    return f"{text} ({reasons.setdefault(cell.reason, len(reasons) + 1)})"
+
+
+def _notes(run: BenchmarkRun, findings: Findings) -> list[str]:
+    lines = [
+        f"- **{safe.markdown(note.state)}** {safe.markdown(', '.join(note.points))}: {safe.markdown(note.text)}"
+        for note in tables.notes(run, findings)
+    ]
+    return ["## Beside the numbers\n\n" + "\n".join(lines)] if lines else []

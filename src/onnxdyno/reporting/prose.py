@@ -1,0 +1,66 @@
+"""Sentences that every form of the report shares."""
+
+from onnxdyno.domain.axes import describe
+from onnxdyno.domain.findings import Choice, Findings, PointFinding
+from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.reporting import units
+
+_VARIANTS = "`device` has inputs and outputs bound and preallocated, `e2e` passes host arrays in and out"
+
+
+def subtitle(run: BenchmarkRun) -> tuple[str, ...]:
+    """On what, when and why."""
+    return (run.plan.device.name, run.plan.device.device_class, run.origin.started_at, run.origin.reason)
+
+
+def headlines(run: BenchmarkRun, findings: Findings) -> tuple[tuple[str, str], ...]:
+    """The few numbers that most readers come for, each with its name."""
+    base = next((each for each in findings.points if each.point == run.plan.base), None)
+    tier = next((each for each in findings.tiers if each.tier == "minimum"), None)
+    return (
+        (f"p50 at {describe(run.plan.base.sizes)}", _latency(base)),
+        ("best batch", _best(findings)),
+        (f"memory at {describe(run.plan.base.sizes)}", units.size(base.peak_memory_bytes if base else None)),
+        ("minimum device (memory alone)", (tier and tier.device_name) or units.MISSING),
+    )
+
+
+def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
+    """What the numbers mean and how they were obtained: (term, sentence)."""
+    spec, protocol = run.plan.spec, run.plan.protocol
+    variants = " and ".join(dict.fromkeys(variant.value for variant in spec.variants))
+    runtime = ", ".join(f"{name} {version}" for name, version in (run.launches[0].runtime if run.launches else ())[:6])
+    steady = (
+        f"windows of {protocol.window_ns / 1e9:g} s, steady within {100 * protocol.steady_tolerance:g} %, at least "
+        f"{protocol.least_samples} samples, seed {spec.seed}, {run.plan.threads} threads, budget {spec.budget_s:g} s"
+    )
+    return (
+        ("p50", f"median of the medians of {spec.launches} fresh processes (launches); ± is its 95 % interval"),
+        ("p90, p99", "given only where there are enough samples for an interval of that percentile"),
+        ("items/s", "items of the batch per second of back-to-back wall time"),
+        ("latency", f"steady state only (no warm-up, no first run, no profiler); variant {variants}: {_VARIANTS}"),
+        (
+            "memory",
+            "peak over the process's baseline, each point in its own process; MiB = 2^20 bytes, GiB = 2^30 bytes",
+        ),
+        ("nodes", "median self time over profiled runs; the profiler slows a run down, so read the shares"),
+        (f"protocol {protocol.version}", steady),
+        *((("runtime", runtime),) if runtime else ()),
+        ("model", f"sha256 {run.plan.model.ref.sha256}"),
+        ("run", run.origin.run_id),
+    )
+
+
+def _latency(point: PointFinding | None) -> str:
+    if point is None or point.p50_ns.value is None:
+        return units.MISSING
+    unit = units.latency_unit([point.p50_ns.value])
+    return f"{units.with_interval(point.p50_ns, unit)} {unit.name}"
+
+
+def _best(findings: Findings) -> str:
+    choice: Choice = findings.best_batch
+    point = next((each for each in findings.points if each.point == choice.point), None)
+    if choice.value is None or point is None:
+        return units.MISSING
+    return f"{choice.value:g} ({units.number(point.throughput_items_per_s.value, units.ITEMS_PER_S)} items/s)"
