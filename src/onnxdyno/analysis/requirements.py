@@ -111,7 +111,9 @@ def _least(name: str, need: _Need, devices: list[Accelerator]) -> Tier:
         needed_bytes = need.needed_bytes
         chosen = next((each for each in devices if needed_bytes <= each.memory_bytes * USABLE_SHARE), None)
         why = (
-            "least supported device that holds it" if chosen else "no single supported device of the catalogue holds it"
+            f"least supported device that holds it in {USABLE_SHARE:.0%} of its memory"
+            if chosen
+            else "no single supported device of the catalogue holds it"
         )
         reason = f"rests on memory alone, not on speed: {need.explanation}; {why}"
     return Tier(
@@ -135,8 +137,8 @@ def _need(point: PointFinding, plan: BenchmarkPlan) -> _Need:
         explanation = f"{_mib(peak_bytes)} measured on {plan.device.name}, CUDA context included"
         return _Need(point=point, needed_bytes=peak_bytes, explanation=explanation)
     explanation = (
-        f"{_mib(peak_bytes)} measured on the CPU (process peak over its baseline) + {_mib(CUDA_MARGIN_BYTES)} margin for "
-        "CUDA context and libraries (onnxruntime#5801)"
+        f"{_mib(peak_bytes)} measured on the CPU (process peak over its baseline) + {_mib(CUDA_MARGIN_BYTES)} margin "
+        "for CUDA context and libraries (onnxruntime#5801)"
     )
     return _Need(point=point, needed_bytes=peak_bytes + CUDA_MARGIN_BYTES, explanation=explanation)
 

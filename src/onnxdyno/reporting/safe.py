@@ -5,7 +5,7 @@ import re
 
 from onnxdyno.domain.text import printable
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]|~$@]|:(?=//)|(?<=www)\.)")
 _LONGEST = 2000
 
 
@@ -20,7 +20,7 @@ def html(text: str, most: int = _LONGEST) -> str:
 
 
 def markdown(text: str, most: int = _LONGEST) -> str:
-    """As `terminal`, and without meaning to Markdown or HTML; fits a table cell."""
+    """As `terminal`, and without meaning to Markdown or HTML (no automatic links either); fits a table cell."""
     return _MARKDOWN.sub(r"\\\1", _html.escape(printable(text, most), quote=False))
 
 
