@@ -40,7 +40,7 @@ class PointFinding:
     peak_memory_bytes: int | None
     peak_memory_reason: str | None
     items: int | None
-    """Batch size of the point; None when the model has no batch axis or its output does not scale with it."""
+    """What one call processes: the batch, 1 without a batch axis; None when no output scales with the batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Protocol
-from onnxdyno.measuring.intervals import median_half_width
+from onnxdyno.intervals import median_half_width
 
 NOISE_ESTIMATES = 64
 NOISE_STEP = 16

@@ -1,4 +1,4 @@
-"""Order statistics: quantiles and distribution-free intervals from one sorted set of samples.
+"""Quantiles, order-statistic intervals from one sorted set of samples, and t intervals over launches.
 
 The estimator of every published quantile is linear interpolation between order statistics at (n - 1) q
 (Hyndman & Fan 1996, type 7; numpy's default).
@@ -7,6 +7,7 @@ The estimator of every published quantile is linear interpolation between order 
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import fmean, stdev
 
 
 def quantile(ordered: Sequence[int] | Sequence[float], q: float) -> float:
@@ -55,3 +56,45 @@ def median_half_width(ordered: Sequence[int]) -> float | None:
         return None
     middle = quantile(ordered, 0.5)
     return (ordered[ranks[1]] - ordered[ranks[0]]) / 2 / middle if middle else 0.0
+
+
+def t_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
+    """Two-sided interval of the mean of a few independent values (Student's t); None for fewer than 2."""
+    if len(values) < 2:
+        return None
+    middle = fmean(values)
+    reach = t_quantile(1 - (1 - confidence) / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return middle - reach, middle + reach
+
+
+@lru_cache(maxsize=256)
+def t_quantile(p: float, degrees: int) -> float:
+    """The p-quantile (0.5 < p < 1) of Student's t with whole degrees of freedom, by bisection of its exact CDF.
+
+    Abramowitz & Stegun 26.7.3 and 26.7.4. Relative error below 1e-9.
+    """
+    low, high = 0.0, 1.0
+    while _t_cdf(high, degrees) < p:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_cdf(middle, degrees) < p else (low, middle)
+    return (low + high) / 2
+
+
+def _t_cdf(t: float, degrees: int) -> float:
+    theta = math.atan2(t, math.sqrt(degrees))
+    sine, cosine = math.sin(theta), math.cos(theta)
+    if degrees % 2:
+        term, total = cosine, 0.0
+        for k in range(1, degrees - 1, 2):
+            total += term
+            term *= cosine * cosine * (k + 1) / (k + 2)
+        inside = 2 / math.pi * (theta + sine * total)
+    else:
+        term, total = 1.0, 0.0
+        for k in range(0, degrees - 1, 2):
+            total += term
+            term *= cosine * cosine * (k + 1) / (k + 2)
+        inside = sine * total
+    return 0.5 + inside / 2

@@ -1,0 +1,84 @@
+"""A run -> its findings. The one place that puts the parts of the analysis together."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from onnxdyno.analysis.choices import choose
+from onnxdyno.analysis.latency import over_launches, point_finding
+from onnxdyno.analysis.nodes import profile_finding
+from onnxdyno.analysis.requirements import tiers
+from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.findings import Estimate, Findings, PointFinding
+from onnxdyno.domain.outcomes import Flag, Measured, Outcome, Skipped
+from onnxdyno.domain.plan import Point
+from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.hardware.catalogue import accelerators
+
+
+def analyse(run: BenchmarkRun) -> Findings:
+    """Pure: the same run gives the same findings."""
+    points = _points(run)
+    choices = choose(points, run.signature, run.plan)
+    by_point = {finding.point: finding for finding in points}
+    sessions = [launch.session_ns for launch in run.launches]
+    return Findings(
+        points=points,
+        session_ns=over_launches(sessions) if sessions else Estimate(value=None, reason="no launch got a session"),
+        best_batch=choices.best_batch,
+        largest_resolution=choices.largest_resolution,
+        largest_sequence=choices.largest_sequence,
+        profiles=tuple(profile_finding(profile, by_point.get(profile.point)) for profile in run.profiles),
+        tiers=tiers(points, run.plan, choices.best_batch, accelerators()),
+        warnings=tuple(_warnings(run, points)),
+    )
+
+
+def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
+    """One finding for each point that was planned, tried or left out, small sizes first within each sweep."""
+    measured: dict[Point, list[Measured]] = defaultdict(list)
+    skipped: dict[Point, list[Skipped]] = defaultdict(list)
+    for outcome in run.outcomes:
+        _file(outcome, measured, skipped)
+    memory = {reading.point: reading for reading in run.memory}
+    reference = _reference(run, measured)
+    everything = {*measured, *skipped}
+    return tuple(
+        point_finding(
+            point,
+            sorted(measured[point], key=lambda each: each.launch),
+            skipped[point],
+            memory.get(point),
+            run.plan,
+            reference,
+        )
+        for point in sorted(everything, key=lambda point: (point.variant, _in_order(point.sizes)))
+    )
+
+
+def _file(outcome: Outcome, measured: dict[Point, list[Measured]], skipped: dict[Point, list[Skipped]]) -> None:
+    match outcome:
+        case Measured():
+            measured[outcome.point].append(outcome)
+        case Skipped():
+            skipped[outcome.point].append(outcome)
+
+
+def _in_order(sizes: AxisSizes) -> tuple[int, ...]:
+    return tuple(size for _, size in sizes)
+
+
+def _reference(run: BenchmarkRun, measured: dict[Point, list[Measured]]) -> tuple[str, ...]:
+    """What came out at the base point: as measured, else as probed."""
+    base = measured.get(run.plan.base)
+    return base[0].outputs if base else run.probe.outputs
+
+
+def _warnings(run: BenchmarkRun, points: Iterable[PointFinding]) -> Iterable[str]:
+    flags = {flag for point in points for flag in point.flags}
+    yield from run.signature.notes
+    if Flag.NON_FINITE in flags:
+        yield "Some outputs are NaN or infinite: the time is measured, the result of the model is not usable."
+    if Flag.BATCH_NOT_SCALED in flags:
+        yield "The output does not grow with the batch: no throughput per item is claimed there."
+    if run.plan.spec.launches == 1:
+        yield "One launch only: no interval can be given."
