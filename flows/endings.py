@@ -1,0 +1,71 @@
+"""How one model's run ended, as a value: what watch_registry counts and a person reads."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from prefect.client.schemas.objects import State
+from prefect.states import Failed
+
+from onnxdyno.domain.errors import OnnxdynoError
+from tasks.naming import printable
+
+Row = dict[str, str]
+"""One line of a table for people: column title -> text."""
+
+BAD_STATUSES: Final = ("failed",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """`status`: `committed` · `quarantined` · `failed` · `started` (elsewhere) · `taken` (by somebody else first).
+
+    `key` is the model's as it is; everything else is safe to print. `exit_code` is the error class's, 0 without error.
+    """
+
+    key: str
+    status: str
+    line: str
+    exit_code: int = 0
+    rows: tuple[Row, ...] = ()
+    uris: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What one look at the registry came to. `standing` counts the models that nothing was started for, by status."""
+
+    device_class: str
+    endings: tuple[Ending, ...]
+    standing: tuple[tuple[str, int], ...]
+    left: int = 0
+    counts: tuple[tuple[str, int], ...] = field(init=False)
+    """(status, models) over all models seen, those left for next time aside."""
+
+    def __post_init__(self) -> None:
+        counted = dict(self.standing)
+        for ending in self.endings:
+            counted[ending.status] = counted.get(ending.status, 0) + 1
+        object.__setattr__(self, "counts", tuple(sorted(counted.items())))
+
+    @property
+    def exit_code(self) -> int:
+        """0, or that of the first model that failed."""
+        return next((ending.exit_code for ending in self.endings if ending.status in BAD_STATUSES), 0)
+
+    def describe(self) -> str:
+        """One line: what is new and how the registry stands."""
+        stands = ", ".join(f"{count} {status}" for status, count in self.counts) or "no models"
+        later = f", {self.left} left for the next look" if self.left else ""
+        news = f"{len(self.endings)} new" if self.endings else "nothing is new"
+        return f"{news} on {printable(self.device_class)}: {stands}{later}"
+
+
+def lines(endings: Iterable[Ending]) -> list[str]:
+    """One line per model."""
+    return [f"{printable(ending.key)}: {ending.line}" for ending in endings]
+
+
+def failed(error: OnnxdynoError) -> State[Any]:
+    """The end of a flow by an expected failure: one line, no traceback; whoever called the flow gets `error` raised."""
+    return Failed(message=printable(str(error), most=1000), data=error)

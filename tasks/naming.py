@@ -1,0 +1,63 @@
+"""Names for people: model keys are hostile, run names and log lines are not."""
+
+import hashlib
+import html
+import re
+from typing import Any, Final, cast
+
+from prefect.tasks import TaskRunNameCallbackWithParameters
+
+from onnxdyno.app import Pulled
+from onnxdyno.domain.claims import Candidate, Claim
+from onnxdyno.domain.models import ObjectVersion
+
+MOST_CHARACTERS: Final = 80
+
+
+def printable(text: str, most: int = MOST_CHARACTERS) -> str:
+    """`text` on one line, with control, formatting and unassigned characters escaped, in at most `most` characters.
+
+    A longer text keeps its beginning and its end, which is where keys differ.
+    """
+    safe = "".join(letter if letter.isprintable() else _escaped(letter) for letter in text)
+    if len(safe) <= most:
+        return safe
+    tail = most // 2
+    return f"{safe[: most - tail - 1]}…{safe[-tail:]}"
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def literal(text: str) -> str:
+    """`text` so that a page which renders Markdown and HTML shows it as it is."""
+    return re.sub(r"([\\`*_{}\[\]|~])", r"\\\1", html.escape(text))
+
+
+def artifact_key(kind: str, *identity: str) -> str:
+    """A key as Prefect wants it (`a-z0-9-`): readable, and unique to `identity` by a digest of all of it."""
+    digest = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    slug = re.sub(r"[^a-z0-9]+", "-", identity[0].lower()).strip("-")[-40:].strip("-")
+    return "-".join(part for part in (kind, slug, digest) if part)
+
+
+def named(step: str) -> TaskRunNameCallbackWithParameters:
+    """A `task_run_name`: the step and the model it works on, where its parameters name one."""
+
+    def task_run_name(parameters: dict[str, Any]) -> str:
+        keys = [key for value in parameters.values() if (key := _model_key(value)) is not None]
+        return f"{step} {printable(keys[0])}" if keys else step
+
+    return cast("TaskRunNameCallbackWithParameters", task_run_name)
+
+
+def _model_key(value: object) -> str | None:
+    match value:
+        case ObjectVersion(key=key) | Candidate(version=ObjectVersion(key=key)) | Claim(version=ObjectVersion(key=key)):
+            return key
+        case Pulled(local=local):
+            return local.ref.name
+        case _:
+            return None
