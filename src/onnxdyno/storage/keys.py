@@ -144,3 +144,9 @@ def parse_table_key(key: str) -> TableKey | None:
 def report_key(run: str, kind: str) -> str:
     """The summary of a run; `kind` is `json`, `md` or `html`."""
     return f"reports/{_segment(run, 'run id')}/summary.{_segment(kind, 'report kind')}"
+
+
+def beside(model_key: str, relative: str) -> str:
+    """The key of a file that a model references relative to its own folder."""
+    folder, slash, _ = model_key.rpartition("/")
+    return f"{folder}{slash}{relative}"
