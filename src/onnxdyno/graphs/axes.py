@@ -1,0 +1,232 @@
+"""Axes: the dimensions of a model's inputs that can be varied, solved jointly, each with its role."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from onnx import ModelProto
+
+from onnxdyno.domain.axes import Axis, Role
+from onnxdyno.domain.models import Dim
+from onnxdyno.graphs.declared import Declared, Sum, as_sum, is_generated
+from onnxdyno.graphs.roles import is_cache, named_role, positional_roles
+from onnxdyno.graphs.tracing import Evidence, InputDim
+from onnxdyno.graphs.walking import walk
+
+_SPATIAL_WEIGHT = 6
+_MERGED_ROLES = (Role.BATCH, Role.SEQUENCE, Role.HEIGHT, Role.WIDTH)
+_LISTED_WHEN_FIXED = (Role.BATCH, Role.HEIGHT, Role.WIDTH, Role.SEQUENCE)
+_TOTAL = re.compile(r"total.*(seq|len)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solved:
+    """Axes of a model, the dimensions of each fed input in terms of them, and what the walk saw of values."""
+
+    axes: tuple[Axis, ...]
+    dims: dict[str, tuple[Dim, ...]]
+    evidence: Evidence
+    notes: tuple[str, ...]
+
+
+def solve(model: ModelProto, inputs: tuple[Declared, ...]) -> Solved:
+    """Which dimensions are one, what they mean, and which stay free. Reads the graph, runs nothing."""
+    sums, notes = _sums(inputs)
+    dims = _input_dims(inputs, sums)
+    evidence = walk(model, dims).evidence
+    groups = _groups(inputs, dims, evidence, sums)
+    roles = _Roles(inputs=inputs, dims=dims, evidence=evidence)
+    axes = _Axes(dims=dims, groups=groups, roles=roles, sums=sums)
+    solved = {value.name: tuple(axes.dim(value, i) for i in range(len(value.dims or ()))) for value in inputs}
+    return Solved(axes=axes.listed(), dims=solved, evidence=evidence, notes=(*notes, *axes.notes))
+
+
+def _sums(inputs: tuple[Declared, ...]) -> tuple[dict[str, Sum], list[str]]:
+    """Symbols that spell a sum of others, and notes on those that are taken for one."""
+    symbols = [dim.symbol for value in inputs for dim in value.dims or () if dim.symbol is not None]
+    known = frozenset(symbols)
+    sums = {symbol: found for symbol in symbols if (found := as_sum(symbol, known)) is not None}
+    plain = [symbol for symbol in dict.fromkeys(symbols) if symbol not in sums]
+    past = [symbol for symbol in plain if "past" in symbol.lower()]
+    total = [symbol for symbol in plain if _TOTAL.search(symbol)]
+    now = [s for s in plain if s not in past and s not in total and (r := named_role(s)) and r[0] is Role.SEQUENCE]
+    notes = []
+    for symbol in total if past and now else ():
+        sums[symbol] = Sum(plus=(past[0], now[0]), minus=(), constant=0)
+        notes.append(f"'{symbol}' is taken for {past[0]} + {now[0]}.")
+    return sums, notes
+
+
+def _input_dims(inputs: tuple[Declared, ...], sums: dict[str, Sum]) -> tuple[InputDim, ...]:
+    """Every input dimension, then one without an input for each symbol that only sums mention."""
+    dims = [
+        InputDim(input=value.name, position=i, rank=len(value.dims or ()), size=dim.size, symbol=dim.symbol)
+        for value in inputs
+        for i, dim in enumerate(value.dims or ())
+    ]
+    plain = {dim.symbol for dim in dims}
+    mentioned = dict.fromkeys(name for total in sums.values() for name in (*total.plus, *total.minus))
+    dims.extend(InputDim(input="", position=0, rank=0, size=None, symbol=s) for s in mentioned if s not in plain)
+    return tuple(dims)
+
+
+def _groups(
+    inputs: tuple[Declared, ...], dims: tuple[InputDim, ...], evidence: Evidence, sums: dict[str, Sum]
+) -> list[int]:
+    """For every dimension the first dimension that must be equal to it: same symbol, or equal by the graph."""
+    parent = list(range(len(dims)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    def tie(pairs: Iterable[tuple[int, int]]) -> None:
+        for left, right in pairs:
+            low, high = sorted((root(left), root(right)))
+            parent[high] = low
+
+    caches = {value.name for value in inputs if is_cache(value)}
+    first: dict[object, int] = {}
+    for i, dim in enumerate(dims):
+        if dim.size is None and dim.symbol is not None:
+            tie([(first.setdefault(dim.symbol, i), i)])
+        elif dim.size is None and dim.input in caches:
+            tie([(first.setdefault((dim.rank, dim.position), i), i)])
+    tie(pair for pair in evidence.equal if all(dims[i].symbol not in sums for i in pair))
+    return [root(i) for i in range(len(dims))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Roles:
+    """The role of one dimension, and of all that are equal to it."""
+
+    inputs: tuple[Declared, ...]
+    dims: tuple[InputDim, ...]
+    evidence: Evidence
+
+    def votes(self, i: int) -> dict[Role, int]:
+        """Weights for one dimension: by use in the graph, by name, by position."""
+        votes = dict(self.evidence.votes.get(i, {}))
+        dim = self.dims[i]
+        named = None if dim.symbol is None else named_role(dim.symbol)
+        if named is not None:
+            votes[named[0]] = max(named[1], votes.get(named[0], 0))
+        value = next((value for value in self.inputs if value.name == dim.input), None)
+        if value is not None:
+            votes.setdefault(positional_roles(value)[dim.position], 1)
+        return votes
+
+    def of(self, members: Iterable[int]) -> tuple[Role, int]:
+        """(role, weight) of dimensions that are one."""
+        best: dict[Role, int] = {}
+        for i in members:
+            for role, weight in self.votes(i).items():
+                best[role] = max(weight, best.get(role, 0))
+        return max(best.items(), key=lambda vote: vote[1], default=(Role.OTHER, 0))
+
+    def spatial(self, i: int) -> Role | None:
+        """HEIGHT or WIDTH where this very dimension is used as one."""
+        votes = self.evidence.votes.get(i, {})
+        return next((r for r in (Role.HEIGHT, Role.WIDTH) if votes.get(r, 0) >= _SPATIAL_WEIGHT), None)
+
+
+class _Axes:
+    """Names for the groups of dimensions that are free, in the order of the inputs."""
+
+    def __init__(self, *, dims: tuple[InputDim, ...], groups: list[int], roles: _Roles, sums: dict[str, Sum]) -> None:
+        self._dims, self._groups, self._roles, self._sums = dims, groups, roles, sums
+        members: dict[int, list[int]] = {}
+        for i, group in enumerate(groups):
+            members.setdefault(group, []).append(i)
+        self._members = members
+        self._pins = {groups[i]: size for i, size in roles.evidence.pinned.items()}
+        self.notes: list[str] = []
+        self._by_group: dict[int, Axis] = {}
+        self._name_free_groups()
+        self._fixed = self._fixed_axes()
+
+    def listed(self) -> tuple[Axis, ...]:
+        """Free axes, then fixed ones."""
+        return (*dict.fromkeys(self._by_group.values()), *self._fixed)
+
+    def dim(self, value: Declared, position: int) -> Dim:
+        """One dimension of one input in terms of the axes."""
+        i = next(k for k, d in enumerate(self._dims) if d.input == value.name and d.position == position)
+        declared = self._dims[i]
+        if declared.size is not None:
+            return Dim(role=self._roles.of([i])[0], constant=declared.size)
+        total = self._sums.get(declared.symbol or "")
+        if total is not None:
+            return Dim(
+                role=Role.SEQUENCE,
+                constant=total.constant,
+                axes=tuple(self._axis_of(s).name for s in total.plus),
+                negative=tuple(self._axis_of(s).name for s in total.minus),
+                symbol=declared.symbol,
+            )
+        group = self._groups[i]
+        if group in self._pins:
+            return Dim(role=self._roles.of(self._members[group])[0], constant=self._pins[group], symbol=declared.symbol)
+        axis = self._by_group[group]
+        return Dim(role=self._roles.spatial(i) or axis.role, axes=(axis.name,), symbol=declared.symbol)
+
+    def _axis_of(self, symbol: str) -> Axis:
+        group = next(self._groups[i] for i, dim in enumerate(self._dims) if dim.symbol == symbol)
+        return self._by_group[group]
+
+    def _name_free_groups(self) -> None:
+        unnamed: dict[Role, Axis] = {}
+        for group, members in self._members.items():
+            first = self._dims[members[0]]
+            symbols = tuple(dict.fromkeys(s for i in members if (s := self._dims[i].symbol) is not None))
+            if first.size is not None or (symbols and self._sums.keys() >= set(symbols)):
+                continue
+            if group in self._pins:
+                self.notes.append(
+                    f"dimension {first.position} of '{first.input}' is declared dynamic; the weights leave only "
+                    f"{self._pins[group]}."
+                )
+                continue
+            role = self._roles.of(members)[0]
+            own = next((s for s in symbols if not is_generated(s)), None)
+            if own is None and role in unnamed:
+                self._by_group[group] = unnamed[role]
+                continue
+            name = self._free_name(own, role, f"{first.input}:{first.position}")
+            axis = Axis(name=name, role=role, size=None, symbols=symbols)
+            self._by_group[group] = axis
+            if own is None and role in _MERGED_ROLES:
+                unnamed[role] = axis
+
+    def _free_name(self, own: str | None, role: Role, place: str) -> str:
+        taken = {axis.name for axis in self._by_group.values()}
+        wishes = [own] if own is not None else ([role.value] if role is not Role.OTHER else [])
+        return next((name for name in wishes if name not in taken), place)
+
+    def _fixed_axes(self) -> tuple[Axis, ...]:
+        """Fixed batch, height, width and sequence, where no free axis has that role."""
+        free = {axis.role for axis in self._by_group.values()}
+        free.update(r for i, d in enumerate(self._dims) if d.size is None and (r := self._roles.spatial(i)) is not None)
+        found: dict[Role, tuple[int, Axis]] = {}
+        for i, dim in enumerate(self._dims):
+            if dim.size is None:
+                continue
+            role, weight = self._roles.of([i])
+            if role in free or role not in _LISTED_WHEN_FIXED or not self._may_list(dim, role, weight):
+                continue
+            rank = weight * 10 + dim.rank
+            if role not in found or rank > found[role][0]:
+                name = (
+                    role.value if all(a.name != role.value for a in self._by_group.values()) else f"fixed_{role.value}"
+                )
+                found[role] = (rank, Axis(name=name, role=role, size=dim.size))
+        return tuple(axis for _, axis in found.values())
+
+    def _may_list(self, dim: InputDim, role: Role, weight: int) -> bool:
+        """Position alone is enough for the batch of an input with something behind it, not for a sequence."""
+        if role is Role.BATCH:
+            dynamic_first = any(d.size is None and d.position == 0 and d.rank == dim.rank for d in self._dims)
+            return dim.rank >= 2 and (weight > 1 or not dynamic_first)
+        return weight > 1 or role is not Role.SEQUENCE
