@@ -146,7 +146,7 @@ def _need(point: PointFinding, plan: BenchmarkPlan) -> _Need:
 def _said_if_same(minimum: Tier, recommended: Tier) -> Tier:
     if recommended.device_id is None or recommended.device_id != minimum.device_id:
         return recommended
-    return replace(recommended, reason=f"the same device as the minimum. {recommended.reason}")
+    return replace(recommended, reason=f"the same device as the minimum; {recommended.reason}")
 
 
 def _abstain(name: str, plan: BenchmarkPlan, reason: str) -> Tier:

@@ -147,7 +147,10 @@ def tiers_grid(findings: Findings) -> Grid:
             Cell(text=tier.device_name or units.MISSING, reason=None if tier.device_name else tier.reason),
             Cell(text=units.size(tier.memory_bytes), reason=None if tier.memory_bytes else tier.reason),
             Cell(text=units.size(tier.needed_bytes), reason=None if tier.needed_bytes else tier.reason),
-            Cell(text=describe(tier.sizes) if tier.needed_bytes else units.MISSING),
+            Cell(
+                text=describe(tier.sizes) if tier.needed_bytes else units.MISSING,
+                reason=None if tier.needed_bytes else tier.reason,
+            ),
             Cell(text=tier.basis if tier.device_id else units.MISSING, reason=None if tier.device_id else tier.reason),
             Cell(text=tier.reason),
         )

@@ -5,7 +5,7 @@ from onnxdyno.domain.findings import Choice, Findings, PointFinding
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import units
 
-_VARIANTS = "`device` has inputs and outputs bound and preallocated, `e2e` passes host arrays in and out"
+_VARIANTS = "device = inputs and outputs bound and preallocated, e2e = host arrays in and out"
 
 
 def subtitle(run: BenchmarkRun) -> tuple[str, ...]:

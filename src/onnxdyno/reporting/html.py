@@ -1,0 +1,186 @@
+"""summary.html: one self-contained page. No script, no request; its policy forbids both."""
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from onnxdyno.analysis.choices import target_of
+from onnxdyno.domain.findings import Findings
+from onnxdyno.domain.outcomes import PointState
+from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.reporting import charts, prose, safe, units
+from onnxdyno.reporting import grid as tables
+from onnxdyno.reporting.grid import Cell, Column, Grid
+from onnxdyno.reporting.points import Sweep, sweeps
+
+_STATE_CSS = {state.value: "ok" if state is PointState.OK else "soft" for state in PointState if state.is_measured}
+_STATE_CSS |= {state.value: "none" for state in PointState if not state.is_measured}
+_STATE_CSS |= {PointState.NOT_APPLICABLE.value: "na"}
+
+
+def page(run: BenchmarkRun, findings: Findings) -> str:
+    """The whole page of one run."""
+    name = safe.html(run.plan.model.ref.name)
+    body = (
+        _header(run),
+        _tiles(run, findings),
+        _charts(run, findings),
+        _points(run, findings),
+        f'<div class="pair">{_nodes(findings)}{_table_section(tables.choices_grid(run, findings))}</div>',
+        _tiers(findings),
+        _warnings(findings),
+        _facts("How it was measured", prose.method(run)),
+        _fingerprint(run),
+        "<footer>onnxdyno. Every sample is kept in the tables of this run.</footer>",
+    )
+    written = "\n".join(part for part in body if part)
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{name} – onnxdyno</title>\n<style>{_style()}</style>\n</head>\n"
+        f"<body>\n<main>\n{written}\n</main>\n</body>\n</html>\n"
+    )
+
+
+@cache
+def _style() -> str:
+    return (files("onnxdyno.reporting") / "page.css").read_text(encoding="utf-8")
+
+
+@cache
+def _policy() -> str:
+    """Nothing may load or run; the one style sheet is named by its digest, so that no other style applies."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def _header(run: BenchmarkRun) -> str:
+    device, *rest = prose.subtitle(run)
+    signature = run.signature
+    model = f"{signature.parameters:,} parameters · {signature.precision} · opset {signature.opset}"
+    model += f" · {units.size(run.plan.model.ref.size_bytes + run.plan.model.ref.external_bytes)}"
+    by = " · ".join(safe.html(each) for each in rest)
+    return (
+        f'<header><h1>{safe.html(run.plan.model.ref.name)}</h1><p class="by">{safe.html(model)}</p>'
+        f'<p class="by"><b>{safe.html(device)}</b> · {by}</p></header>'
+    )
+
+
+def _tiles(run: BenchmarkRun, findings: Findings) -> str:
+    told = prose.headlines(run, findings)
+    return (
+        '<dl class="tiles">'
+        + "".join(f"<div><dt>{safe.html(name)}</dt><dd>{safe.html(value)}</dd></div>" for name, value in told)
+        + "</dl>"
+    )
+
+
+def _charts(run: BenchmarkRun, findings: Findings) -> str:
+    drawn: list[str] = []
+    for sweep in sweeps(findings.points, run.plan.base, run.signature):
+        drawn += [picture for picture in _sweep_pictures(sweep, target_of(run.plan)) if picture]
+    figures = "".join(f"<figure>{picture}</figure>" for picture in drawn)
+    return f'<section><div class="charts">{figures}</div></section>' if figures else ""
+
+
+def _sweep_pictures(sweep: Sweep, target_ns: float | None) -> tuple[str | None, ...]:
+    latency = units.latency_unit([point.p50_ns.value for point in sweep.points])
+    memory = units.memory_unit([point.peak_memory_bytes for point in sweep.points])
+    return (
+        charts.sweep_chart(sweep, "Latency", latency, charts.LATENCIES, target_ns),
+        charts.sweep_chart(sweep, "Throughput", units.ITEMS_PER_S, charts.THROUGHPUT),
+        charts.sweep_chart(sweep, "Peak memory", memory, charts.MEMORY),
+    )
+
+
+def _points(run: BenchmarkRun, findings: Findings) -> str:
+    told = [
+        f"<li><b>{safe.html(note.state)}</b> {safe.html(', '.join(note.points))}: {safe.html(note.text)}</li>"
+        for note in tables.notes(run, findings)
+    ]
+    return _table_section(tables.points_grid(run, findings), told)
+
+
+def _nodes(findings: Findings) -> str:
+    if not findings.profiles:
+        return ""
+    profile = findings.profiles[0]
+    picture = charts.node_bars(profile)
+    body = f"<figure>{picture}</figure>" if picture else ""
+    return _section("Slowest nodes", tables.profile_caption(profile), body)
+
+
+def _tiers(findings: Findings) -> str:
+    """The reasons are sentences: they stand below the table, not in a column of it."""
+    grid = tables.tiers_grid(findings)
+    kept = [place for place, column in enumerate(grid.columns) if column.title != "why"]
+    short = Grid(
+        title=grid.title,
+        columns=tuple(grid.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in grid.rows),
+    )
+    told = [f"<li><b>{safe.html(tier.tier)}</b> {safe.html(tier.reason)}</li>" for tier in findings.tiers]
+    return _table_section(short, told, frozenset(tier.reason for tier in findings.tiers))
+
+
+def _warnings(findings: Findings) -> str:
+    items = "".join(f"<li>{safe.html(each)}</li>" for each in findings.warnings)
+    return _section("Warnings", "", f'<ul class="notes">{items}</ul>') if items else ""
+
+
+def _facts(title: str, told: tuple[tuple[str, str], ...]) -> str:
+    return _section(title, "", _definitions(told))
+
+
+def _definitions(told: tuple[tuple[str, str], ...]) -> str:
+    rows = "".join(f"<dt>{safe.html(term)}</dt><dd>{safe.html(text)}</dd>" for term, text in told)
+    return f'<dl class="facts">{rows}</dl>'
+
+
+def _fingerprint(run: BenchmarkRun) -> str:
+    facts = run.plan.device.fingerprint
+    if not facts:
+        return ""
+    told = tuple((fact.name, fact.value or f"{units.MISSING} {fact.reason or 'not readable'}") for fact in facts)
+    return f"<section><details><summary>Fingerprint of the device</summary>{_definitions(told)}</details></section>"
+
+
+def _table_section(grid: Grid, notes: list[str] | None = None, told: frozenset[str] = frozenset()) -> str:
+    """A table; missing values get numbered reasons below it, except those `told` in its notes already."""
+    footnotes: dict[str, int] = {}
+    head = "".join(f"<th{_css(column)}>{safe.html(column.title)}</th>" for column in grid.columns)
+    rows = "".join(f"<tr>{_row(grid, row, footnotes, told)}</tr>" for row in grid.rows)
+    table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    items = [f"<li>{number}. {safe.html(reason)}</li>" for reason, number in footnotes.items()]
+    listed = "".join((*items, *(notes or ())))
+    return _section(grid.title, grid.caption, table + (f'<ul class="notes">{listed}</ul>' if listed else ""))
+
+
+def _row(grid: Grid, row: tuple[Cell, ...], footnotes: dict[str, int], noted: frozenset[str]) -> str:
+    """A reason that the row tells in words already (its state's note, its `why`) gets no footnote of its own."""
+    told = {cell.reason for cell in row if cell.text != units.MISSING} | {cell.text for cell in row} | noted
+    cells = zip(grid.columns, row, strict=True)
+    return "".join(f"<td{_css(column)}>{_cell(cell, told, footnotes)}</td>" for column, cell in cells)
+
+
+def _cell(cell: Cell, told: set[str | None], footnotes: dict[str, int]) -> str:
+    text = safe.html(cell.text)
+    css = _STATE_CSS.get(cell.text.removesuffix(" *"))
+    if css:
+        text = f'<span class="{css}">{text}</span>'
+    if cell.reason is None or cell.text != units.MISSING:
+        return text
+    mark = "" if cell.reason in told else f"<sup>{footnotes.setdefault(cell.reason, len(footnotes) + 1)}</sup>"
+    return f'<abbr title="{safe.html(cell.reason)}">{text}</abbr>{mark}'
+
+
+def _css(column: Column) -> str:
+    return ' class="n"' if column.is_number else (' class="why"' if column.title == "why" else "")
+
+
+def _section(title: str, caption: str, body: str) -> str:
+    said = f'<p class="caption">{safe.html(caption)}</p>' if caption else ""
+    return f"<section><h2>{safe.html(title)}</h2>{said}{body}</section>"
