@@ -30,7 +30,7 @@ def main() -> None:
     die_with(arguments.parent)
     assignment = wire.decode_assignment(sys.stdin.buffer.read())
     confine(assignment)
-    work(assignment, os.fdopen(arguments.answer_to, "wb", buffering=0).fileno())
+    work(assignment, arguments.answer_to)
 
 
 def die_with(parent: int) -> None:

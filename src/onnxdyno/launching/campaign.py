@@ -64,6 +64,7 @@ class _Campaign:
     outside: Outside
     plan: BenchmarkPlan = field(init=False)
     kept: dict[str, bytes] = field(init=False)
+    conditions: str = field(init=False)
     calls_ns: dict[Point, int] = field(default_factory=dict)
     session_ns: int = 0
     deadline_ns: int = 0
@@ -73,6 +74,7 @@ class _Campaign:
     def __post_init__(self) -> None:
         self.plan = self.bench.plan
         self.kept = self.outside.ledger.read_all()
+        self.conditions = _conditions(self.plan)
         self.deadline_ns = self.outside.clock() + round(self.plan.spec.budget_s * 1e9)
 
     def carry_out(self) -> BenchmarkRun:
@@ -123,7 +125,7 @@ class _Campaign:
     def _probe(self) -> Probe:
         """The first candidate that runs; also the first idea of what a call and a session cost."""
         self._tell("looking for sizes that run", step=0)
-        if "probe" in self.kept:
+        if self._probe_name in self.kept:
             return self._kept_probe()
         tried: list[Skipped] = []
         ran: Ran | None = None
@@ -141,12 +143,12 @@ class _Campaign:
         probe = Probe(point=ran.point if ran else None, tried=tuple(tried), outputs=ran.outputs if ran else ())
         if ran is not None:
             self.calls_ns[ran.point] = ran.run_ns
-        self._keep("probe", probe)
+        self._keep(self._probe_name, probe)
         self._tell("sizes found", step=1)
         return probe
 
     def _kept_probe(self) -> Probe:
-        probe = wire.decode(self.kept["probe"])
+        probe = wire.decode(self.kept[self._probe_name])
         assert isinstance(probe, Probe)  # noqa: S101  kept under this name
         self._tell("sizes known from before", step=1)
         return probe
@@ -242,7 +244,7 @@ class _Campaign:
             body = self.kept.get(self._name(kind, launch, turn.point))
             if body is not None:
                 yield _answer(body)
-        reading = self.kept.get(f"launch-{kind}-{launch}")
+        reading = self.kept.get(self._launch_name(launch)) if passed is Pass.TIMING else None
         if reading is not None:
             yield _answer(reading)
         left = tuple(turn for turn in turns if self._name(kind, launch, turn.point) not in self.kept)
@@ -251,7 +253,7 @@ class _Campaign:
         for answer in self._answers(passed, left, launch):
             if isinstance(answer, LaunchReading):
                 if kind == "timing":
-                    yield _answer(self._keep(f"launch-{kind}-{launch}", answer))
+                    yield _answer(self._keep(self._launch_name(launch), answer))
             elif not isinstance(answer, Ran):
                 yield _answer(self._keep(self._name(kind, launch, answer.point), answer))
 
@@ -292,14 +294,27 @@ class _Campaign:
         self.kept[name] = self.outside.ledger.keep(name, wire.encode(value))
         return self.kept[name]
 
-    @staticmethod
-    def _name(kind: str, launch: int, point: Point) -> str:
-        identity = json.dumps([point.variant.value, point.sizes], ensure_ascii=True)
+    def _name(self, kind: str, launch: int, point: Point) -> str:
+        """The same for the same point under the same conditions, so that a piece is only reused where it holds."""
+        identity = json.dumps([self.conditions, point.variant.value, point.sizes], ensure_ascii=True)
         return f"{kind}-{launch}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+
+    def _launch_name(self, launch: int) -> str:
+        return f"launch-{launch}-{self.conditions[:16]}"
+
+    @property
+    def _probe_name(self) -> str:
+        return f"probe-{self.conditions[:16]}"
 
     def _tell(self, text: str, *, step: int) -> None:
         self.done += step
         self.outside.tell(Progress(done=self.done, total=self.total, text=text))
+
+
+def _conditions(plan: BenchmarkPlan) -> str:
+    """Everything but the point and the launch that a reading depends on."""
+    parts = (plan.model.ref, plan.device, plan.threads, plan.spec.seed, plan.spec.launches, plan.protocol, plan.recipes)
+    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _answer(body: bytes) -> Answer:

@@ -62,6 +62,14 @@ def inspect_document(ref: ModelRef, signature: Signature, sizes: AxisSizes) -> D
     }
 
 
+def devices_document(devices: tuple[Device, ...]) -> Document:
+    """The devices of this machine with their fingerprints; a null has its reason."""
+    return {
+        "format": FORMAT,
+        "devices": [_device(device) for device in devices],
+    }
+
+
 def error_document(state: str, reason: str, remedy: str) -> Document:
     """A refusal. Schema: docs/schema/error.schema.json."""
     return {"error": {"state": state, "reason": reason, "remedy": remedy}}

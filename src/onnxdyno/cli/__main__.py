@@ -1,0 +1,5 @@
+"""`python -m onnxdyno.cli`."""
+
+from onnxdyno.cli import main
+
+main()
