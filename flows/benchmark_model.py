@@ -18,8 +18,9 @@ from onnxdyno.domain.claims import Candidate, Claim
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.errors import ModelError, ObjectMissing, OnnxdynoError
 from onnxdyno.domain.models import ObjectVersion
+from onnxdyno.domain.text import printable
 from tasks import measuring, registry, results
-from tasks.naming import artifact_key, literal, printable
+from tasks.naming import artifact_key, literal
 from tasks.values import claim_from_parameter, whole
 
 

@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Failed
 
 from onnxdyno.domain.errors import OnnxdynoError
-from tasks.naming import printable
+from onnxdyno.domain.text import printable
 
 Row = dict[str, str]
 """One line of a table for people: column title -> text."""

@@ -2,7 +2,7 @@
 
 from prefect.runtime import flow_run
 
-from tasks.naming import printable
+from onnxdyno.domain.text import printable
 
 
 def device_name() -> str:

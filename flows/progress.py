@@ -10,7 +10,8 @@ import httpx
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
 from onnxdyno.domain.runs import Progress
-from tasks.naming import literal, printable
+from onnxdyno.domain.text import printable
+from tasks.naming import literal
 
 EVERY_S: Final = 5.0
 """An update takes the server and this process tens of milliseconds of CPU beside the one that is being measured."""

@@ -16,7 +16,7 @@ from flows.endings import Ending
 from onnxdyno import app
 from onnxdyno.domain.claims import Candidate, Claim
 from onnxdyno.domain.errors import InfrastructureError, OnnxdynoError, UsageError
-from tasks.naming import printable
+from onnxdyno.domain.text import printable
 from tasks.values import claim_as_parameter
 
 Take = Callable[[Candidate], Claim | None]

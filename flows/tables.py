@@ -2,7 +2,7 @@
 
 from onnxdyno.domain.axes import describe
 from onnxdyno.domain.findings import Estimate, Findings, PointFinding
-from tasks.naming import printable
+from onnxdyno.domain.text import printable
 
 NS_PER_MS = 1e6
 BYTES_PER_MIB = 2**20

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.endings import Row, Summary
-from tasks.naming import printable
+from onnxdyno.domain.text import printable
 
 PIPE_COLUMNS = 150
 """Width of tables where there is no terminal to fit into."""

@@ -10,25 +10,9 @@ from prefect.tasks import TaskRunNameCallbackWithParameters
 from onnxdyno.app import Pulled
 from onnxdyno.domain.claims import Candidate, Claim
 from onnxdyno.domain.models import ObjectVersion
+from onnxdyno.domain.text import printable
 
 MOST_CHARACTERS: Final = 80
-
-
-def printable(text: str, most: int = MOST_CHARACTERS) -> str:
-    """`text` on one line, with control, formatting and unassigned characters escaped, in at most `most` characters.
-
-    A longer text keeps its beginning and its end, which is where keys differ.
-    """
-    safe = "".join(letter if letter.isprintable() else _escaped(letter) for letter in text)
-    if len(safe) <= most:
-        return safe
-    tail = most // 2
-    return f"{safe[: most - tail - 1]}…{safe[-tail:]}"
-
-
-def _escaped(letter: str) -> str:
-    code = ord(letter)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def literal(text: str) -> str:
@@ -48,7 +32,7 @@ def named(step: str) -> TaskRunNameCallbackWithParameters:
 
     def task_run_name(parameters: dict[str, Any]) -> str:
         keys = [key for value in parameters.values() if (key := _model_key(value)) is not None]
-        return f"{step} {printable(keys[0])}" if keys else step
+        return f"{step} {printable(keys[0], MOST_CHARACTERS)}" if keys else step
 
     return cast("TaskRunNameCallbackWithParameters", task_run_name)
 
