@@ -22,7 +22,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _DIGEST = r"[0-9a-f]{32}"
 _CLAIM = re.compile(rf"claims/[^/]+/({_DIGEST})/([1-9][0-9]{{0,5}})(?:\.(end|taken)(?:-([1-9][0-9]{{0,5}}))?)?\.json")
 _QUARANTINE = re.compile(rf"quarantine/[^/]+/({_DIGEST})/([1-9][0-9]{{0,5}})\.json")
-_TABLE = re.compile(rf"tables/([a-z]+)/device_class=([A-Za-z0-9][A-Za-z0-9._-]*)/({_DIGEST})\.parquet")
+_TABLE = re.compile(r"tables/([a-z]+)/device_class=([A-Za-z0-9][A-Za-z0-9._-]*)/([A-Za-z0-9][A-Za-z0-9._-]*)\.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

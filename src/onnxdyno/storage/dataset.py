@@ -1,0 +1,105 @@
+"""The results of all runs: commit one, ask them all with SQL. The runs row is written last and is the commit."""
+
+from typing import Any
+
+from onnxdyno.domain.errors import InfrastructureError, StoreError, UsageError
+from onnxdyno.domain.findings import Findings
+from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.domain.text import printable
+from onnxdyno.ports import ObjectStore
+from onnxdyno.storage import keys
+from onnxdyno.storage.rows import node_rows, point_rows, requirement_rows, run_row
+from onnxdyno.storage.samples import samples_table
+from onnxdyno.storage.tables import PARTITION, SCHEMAS, from_rows, to_parquet
+
+_CONFINED = (
+    "SET TimeZone = 'UTC'",
+    "SET enable_progress_bar = false",
+    "SET python_enable_replacements = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+
+
+def commit(results: ObjectStore, run: BenchmarkRun, findings: Findings) -> str:
+    """Write the run's tables, the `runs` row last; returns the URI of that row. A second commit changes nothing.
+
+    Raises `StoreError`; whatever was written until then is invisible to `query` and replaced by the next commit.
+    """
+    device_class, run_id = run.plan.device.device_class, run.origin.run_id
+    row_key = keys.table_key("runs", device_class, run_id)
+    uri = f"{results.uri}/{row_key}"
+    if results.head(row_key) is not None:
+        return uri
+    _write(results, "points", run, to_parquet(from_rows("points", point_rows(run, findings))))
+    _write(results, "samples", run, to_parquet(samples_table(run)))
+    _write(results, "nodes", run, to_parquet(from_rows("nodes", node_rows(run, findings))))
+    _write(results, "requirements", run, to_parquet(from_rows("requirements", requirement_rows(run, findings))))
+    results.put_if_absent(row_key, to_parquet(from_rows("runs", (run_row(run, findings),))))
+    return uri
+
+
+def _write(results: ObjectStore, table: str, run: BenchmarkRun, body: bytes) -> None:
+    key = keys.table_key(table, run.plan.device.device_class, run.origin.run_id)
+    if results.put_if_absent(key, body) or results.get(key) == body:
+        return
+    # an attempt that died before its commit left this; mixing its rows with ours would make a run that never was
+    results.delete(key)
+    if not results.put_if_absent(key, body):
+        raise StoreError(f"{results.uri}/{key}: another process is writing this run. Try again.")
+
+
+def committed(results: ObjectStore) -> tuple[keys.TableKey, ...]:
+    """Every committed run, in key order. Raises `StoreError`."""
+    found = (keys.parse_table_key(version.key) for version in results.list(keys.table_prefix("runs")))
+    return tuple(key for key in found if key is not None)
+
+
+def query(results: ObjectStore, sql: str) -> Any:
+    """Run one SQL statement (DuckDB) over a view per table, made of the files of committed runs only.
+
+    Returns a pyarrow table. The statement reaches nothing but these views. Raises `UsageError` (the SQL), `StoreError`.
+    """
+    import duckdb
+
+    sources = _datasets(results, committed(results))
+    with duckdb.connect(
+        ":memory:", config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    ) as connection:
+        for table, source in sources.items():
+            connection.register(table, source)
+        for setting in _CONFINED:
+            connection.execute(setting)
+        try:
+            relation = connection.sql(sql)
+            return relation.to_arrow_table() if relation is not None else from_rows("runs", ()).select([])
+        except (duckdb.Error, OSError) as error:
+            raise _refused(results, error) from None
+
+
+def _datasets(results: ObjectStore, runs: tuple[keys.TableKey, ...]) -> dict[str, Any]:
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    system, base = results.filesystem()
+    make: Any = dataset.dataset  # not typed
+    partitioning = dataset.HivePartitioning(pa.schema([(PARTITION, pa.string())]), segment_encoding="none")
+    return {
+        table: make(
+            [f"{base}/{keys.table_key(table, run.device_class, run.run_id)}" for run in runs],
+            schema=schema,
+            format="parquet",
+            filesystem=system,
+            partitioning=partitioning,
+        )
+        for table, schema in SCHEMAS.items()
+    }
+
+
+def _refused(results: ObjectStore, error: Exception) -> UsageError | InfrastructureError:
+    """DuckDB reports a file that cannot be read like an error of the statement; tell them apart by Arrow's words."""
+    text = str(error)
+    if isinstance(error, OSError) or "IOError" in text or "AWS Error" in text or "OSError" in text:
+        return StoreError(f"{results.uri}: a table cannot be read: {printable(text.replace(chr(10), ' '))}")
+    line = " ".join(text.partition("\n\nLINE")[0].split())
+    return UsageError(f"the query cannot run: {printable(line)}")

@@ -1,0 +1,268 @@
+"""The row of each published table. The text beside a column is its documentation (docs/tables.md is made from it)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+Axes = tuple[tuple[str, int], ...]
+Texts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisEntry:
+    """An axis of the model; `size` is null when it is dynamic."""
+
+    name: str
+    role: str
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactEntry:
+    """One fact of the fingerprint; a null value has a reason."""
+
+    name: str
+    value: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchEntry:
+    """Cold numbers of one measuring process, as read."""
+
+    launch: int
+    session_ns: int
+    providers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileEntry:
+    """One profile pass; its nodes are in `nodes`."""
+
+    variant: str
+    axes: Axes
+    is_complete: bool
+    runs: int | None
+    model_run_ns: int | None
+    coverage: float | None
+    overhead: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeEntry:
+    """What one launch made of a point, as read; `launch` null = not tried."""
+
+    launch: int | None
+    state: str
+    reason: str | None
+    remedy: str | None
+    first_run_ns: int | None
+    busy_ns: int | None
+    runs: int | None
+    outputs: tuple[str, ...]
+    input_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One committed run of one model on one device. Written last: a run without this row does not exist."""
+
+    run_id: Annotated[str, "The run; joins every table."]
+    device_class: Annotated[
+        str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
+    ]
+    model_sha256: Annotated[str, "Identity of the model, external data included."]
+    started_at: Annotated[datetime, "When the run began, UTC."]
+    reason: Annotated[str, "Why it ran: `upload`, `bench`, or the text given to a re-benchmark."]
+    attempt: Annotated[int, "Number of the attempt that finished, from 1."]
+    source_uri: Annotated[str, "Registry the model came from, without credentials."]
+    source_key: Annotated[str, "Key of the model there."]
+    source_etag: Annotated[str | None, "ETag of the version that was read; null for a plain file."]
+    source_version_id: Annotated[str | None, "Version id of the version that was read; null where none was named."]
+    model_name: Annotated[str, "Base name of the model, for people."]
+    model_bytes: Annotated[int, "Size of the model, external data included."]
+    external_bytes: Annotated[int, "Bytes of external data."]
+    opset: Annotated[int, "Opset of the default domain."]
+    ir_version: Annotated[int, "IR version of the file."]
+    producer: Annotated[str, "What made the file, as it says itself."]
+    parameters: Annotated[int, "Elements of all weights, shared ones once."]
+    weight_bytes: Annotated[int, "Bytes of all weights, external data included."]
+    precision: Annotated[str, "dtype that holds most weight bytes, or `int8/QDQ`."]
+    node_count: Annotated[int, "Nodes of the graph, subgraphs included."]
+    model_axes: Annotated[tuple[AxisEntry, ...], "Axes of the model with role and size (null = dynamic)."]
+    notes: Annotated[tuple[str, ...], "What a reader must know of how the model was read."]
+    device_id: Annotated[str, "`cpu` or the UUID of the GPU."]
+    device_kind: Annotated[str, "`cpu` or `cuda`."]
+    device_name: Annotated[str, "Name of the device."]
+    device_memory_bytes: Annotated[int | None, "Memory of the device; null where it cannot be read."]
+    compute_capability: Annotated[str | None, "CUDA compute capability; null on a CPU."]
+    cores: Annotated[int, "Logical CPUs that the run could use."]
+    threads: Annotated[int, "`intra_op_num_threads` of the run."]
+    fingerprint: Annotated[tuple[FactEntry, ...], "Everything that must be equal for two runs to be compared."]
+    runtime: Annotated[Texts, "Engine, build, execution provider and its options, as the first launch reported them."]
+    launches: Annotated[tuple[LaunchEntry, ...], "Cold numbers of each measuring process, as read."]
+    session_ms: Annotated[float | None, "Creation of a session with optimisation, in a fresh process, milliseconds."]
+    session_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `session_ms`."]
+    session_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `session_ms`."]
+    session_reason: Annotated[str | None, "Why `session_ms` or its interval is null."]
+    best_batch: Annotated[int | None, "Best batch under the latency target, if one was asked."]
+    best_batch_axes: Annotated[Axes | None, "The point of that answer, every dynamic axis."]
+    best_batch_reason: Annotated[str, "How `best_batch` was chosen, or why it is null."]
+    largest_height_px: Annotated[int | None, "Height of the largest resolution under the target."]
+    largest_width_px: Annotated[int | None, "Width of the largest resolution under the target."]
+    largest_resolution_axes: Annotated[Axes | None, "The point of that answer, every dynamic axis."]
+    largest_resolution_reason: Annotated[str, "How that was chosen, or why it is null."]
+    largest_sequence: Annotated[int | None, "Largest sequence under the target."]
+    largest_sequence_axes: Annotated[Axes | None, "The point of that answer, every dynamic axis."]
+    largest_sequence_reason: Annotated[str, "How that was chosen, or why it is null."]
+    warnings: Annotated[tuple[str, ...], "What a reader must know of the results."]
+    points_measured: Annotated[int, "Rows of `points` that carry numbers."]
+    points_skipped: Annotated[int, "Rows of `points` that carry only a state and a reason."]
+    profiles: Annotated[tuple[ProfileEntry, ...], "Profile passes; a null number has a reason."]
+    protocol_version: Annotated[str, "Version of the measurement protocol."]
+    protocol_json: Annotated[str, "Every constant of the protocol, as JSON."]
+    spec_json: Annotated[str, "What was asked, as JSON."]
+    plan_json: Annotated[str, "What was to run, as JSON: points, excluded points, input recipes, threads."]
+    probe_json: Annotated[str, "The base point that ran first and those that did not, as JSON."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRow:
+    """One point of a run in one variant, all launches together; a point that did not run is a row with a reason."""
+
+    run_id: Annotated[str, "The run; joins every table."]
+    device_class: Annotated[
+        str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
+    ]
+    model_sha256: Annotated[str, "Identity of the model, external data included."]
+    variant: Annotated[str, "How a call was timed: `device` or `e2e`; never mixed."]
+    axes: Annotated[Axes, "Sizes of the dynamic axes."]
+    batch: Annotated[int | None, "Size of the batch axis there; null for a model without one."]
+    height_px: Annotated[int | None, "Size of the height axis there; null for a model without one."]
+    width_px: Annotated[int | None, "Size of the width axis there; null for a model without one."]
+    sequence: Annotated[int | None, "Size of the sequence axis there; null for a model without one."]
+    state: Annotated[str, "State of the point; only ok, noisy, not_steady, unconverged, disturbed carry latencies."]
+    flags: Annotated[tuple[str, ...], "What a reader must know beside a number that is otherwise good."]
+    reason: Annotated[str | None, "Why the state is not `ok`."]
+    remedy: Annotated[str | None, "What to do about it."]
+    n: Annotated[int, "Samples behind the latencies, all launches."]
+    launches: Annotated[int, "Measuring processes behind the latencies."]
+    excluded: Annotated[int, "Samples left out for a recorded cause; they stay in `samples`."]
+    items: Annotated[int | None, "Items one call computes; null when the output does not scale with the batch."]
+    p50_ms: Annotated[float | None, "Median latency, milliseconds."]
+    p50_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `p50_ms`."]
+    p50_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `p50_ms`."]
+    p50_reason: Annotated[str | None, "Why `p50_ms` or its interval is null."]
+    p90_ms: Annotated[float | None, "90th percentile of latency, milliseconds."]
+    p90_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `p90_ms`."]
+    p90_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `p90_ms`."]
+    p90_reason: Annotated[str | None, "Why `p90_ms` or its interval is null."]
+    p95_ms: Annotated[float | None, "95th percentile of latency, milliseconds."]
+    p95_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `p95_ms`."]
+    p95_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `p95_ms`."]
+    p95_reason: Annotated[str | None, "Why `p95_ms` or its interval is null."]
+    p99_ms: Annotated[float | None, "99th percentile of latency, milliseconds."]
+    p99_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `p99_ms`."]
+    p99_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `p99_ms`."]
+    p99_reason: Annotated[str | None, "Why `p99_ms` or its interval is null."]
+    mad_ms: Annotated[float | None, "Median absolute deviation of latency, milliseconds."]
+    mad_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `mad_ms`."]
+    mad_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `mad_ms`."]
+    mad_reason: Annotated[str | None, "Why `mad_ms` or its interval is null."]
+    iqr_ms: Annotated[float | None, "Interquartile range of latency, milliseconds."]
+    iqr_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `iqr_ms`."]
+    iqr_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `iqr_ms`."]
+    iqr_reason: Annotated[str | None, "Why `iqr_ms` or its interval is null."]
+    throughput_items_per_s: Annotated[float | None, "Items per second from back-to-back wall time."]
+    throughput_items_per_s_low: Annotated[float | None, "Lower end of the 95 % interval of `throughput_items_per_s`."]
+    throughput_items_per_s_high: Annotated[float | None, "Upper end of the 95 % interval of `throughput_items_per_s`."]
+    throughput_reason: Annotated[str | None, "Why `throughput_items_per_s` or its interval is null."]
+    first_run_ms: Annotated[
+        float | None, "First call of this shape in a fresh process, milliseconds; never in the percentiles."
+    ]
+    first_run_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `first_run_ms`."]
+    first_run_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `first_run_ms`."]
+    first_run_reason: Annotated[str | None, "Why `first_run_ms` or its interval is null."]
+    peak_memory_bytes: Annotated[int | None, "Peak memory over the baseline, own process."]
+    peak_memory_reason: Annotated[str | None, "Why `peak_memory_bytes` is null, or what it rests on."]
+    baseline_memory_bytes: Annotated[int | None, "Resident set before the session, inputs made; null if not read."]
+    outcomes: Annotated[tuple[OutcomeEntry, ...], "What each launch made of the point, as read."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRow:
+    """One timed call, raw: every launch, also warm-up and excluded ones, in order."""
+
+    run_id: Annotated[str, "The run; joins every table."]
+    device_class: Annotated[
+        str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
+    ]
+    model_sha256: Annotated[str, "Identity of the model, external data included."]
+    variant: Annotated[str, "How the call was timed: `device` or `e2e`."]
+    axes: Annotated[Axes, "Sizes of the dynamic axes."]
+    batch: Annotated[int | None, "Size of the batch axis there; null for a model without one."]
+    height_px: Annotated[int | None, "Size of the height axis there; null for a model without one."]
+    width_px: Annotated[int | None, "Size of the width axis there; null for a model without one."]
+    sequence: Annotated[int | None, "Size of the sequence axis there; null for a model without one."]
+    launch: Annotated[int, "Number of the measuring process."]
+    phase: Annotated[str, "`warm_up` (before the steady state; never in the percentiles) or `steady`."]
+    ordinal: Annotated[int, "Position in its phase, from 0."]
+    duration_ns: Annotated[int, "Submit to synchronise, nanoseconds."]
+    excluded_cause: Annotated[str | None, "Recorded cause for which the sample is left out; null = it counts."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """One node of the optimised graph in one profile, slowest first. Profiled time is never a latency."""
+
+    run_id: Annotated[str, "The run; joins every table."]
+    device_class: Annotated[
+        str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
+    ]
+    model_sha256: Annotated[str, "Identity of the model, external data included."]
+    variant: Annotated[str, "Variant of the profiled point."]
+    axes: Annotated[Axes, "Sizes of the dynamic axes at the profiled point."]
+    batch: Annotated[int | None, "Size of the batch axis there; null for a model without one."]
+    height_px: Annotated[int | None, "Size of the height axis there; null for a model without one."]
+    width_px: Annotated[int | None, "Size of the width axis there; null for a model without one."]
+    sequence: Annotated[int | None, "Size of the sequence axis there; null for a model without one."]
+    rank: Annotated[int, "1 = the slowest node of this profile."]
+    path: Annotated[str, "Path of the graph the node is in; empty for the main graph."]
+    node_index: Annotated[int, "Index of the node in its graph."]
+    name: Annotated[str, "Name of the node in the optimised graph."]
+    op_type: Annotated[str, "Operator."]
+    provider: Annotated[str, "Execution provider it ran on."]
+    self_ms: Annotated[float, "Median self time a run, subgraphs subtracted, milliseconds, profiler on."]
+    share: Annotated[float | None, "Share of the sum of self times, 0 to 1."]
+    runs: Annotated[int, "Profiled runs behind it."]
+    output_bytes: Annotated[int | None, "Bytes of its outputs; null where the profile does not say."]
+    input_shapes: Annotated[str, "dtypes and shapes of its inputs."]
+    output_shapes: Annotated[str, "dtypes and shapes of its outputs."]
+    is_complete: Annotated[bool, "False: the profile was cut; whole runs only."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequirementRow:
+    """One requirement tier of a run: a device of the catalogue and what the choice rests on."""
+
+    run_id: Annotated[str, "The run; joins every table."]
+    device_class: Annotated[
+        str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
+    ]
+    model_sha256: Annotated[str, "Identity of the model, external data included."]
+    tier: Annotated[str, "`minimum`, `recommended` or `optimal`."]
+    catalogue_id: Annotated[str | None, "Device of the catalogue; null = no answer, see `reason`."]
+    catalogue_name: Annotated[str | None, "Its name."]
+    memory_bytes: Annotated[int | None, "Its memory."]
+    needed_bytes: Annotated[int | None, "Memory the model needs there, margin included."]
+    axes: Annotated[Axes, "The point the tier is for."]
+    batch: Annotated[int | None, "Size of the batch axis there; null for a model without one."]
+    height_px: Annotated[int | None, "Size of the height axis there; null for a model without one."]
+    width_px: Annotated[int | None, "Size of the width axis there; null for a model without one."]
+    sequence: Annotated[int | None, "Size of the sequence axis there; null for a model without one."]
+    basis: Annotated[str, "`memory` (rests on memory alone) or `measured`."]
+    reason: Annotated[str, "What the choice rests on, or why there is none."]
+
+
+Row = RunRow | PointRow | SampleRow | NodeRow | RequirementRow
