@@ -2,22 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from difflib import get_close_matches
 
 from onnxdyno.domain.axes import Role
-from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.models import Dim, InputRecipe
-from onnxdyno.domain.plan import InputRule
-from onnxdyno.domain.text import printable
 from onnxdyno.graphs.declared import Declared
+from onnxdyno.graphs.overrides import RANGES
 from onnxdyno.graphs.tracing import Evidence
-
-_RANGES = {
-    "int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1), "uint16": (0, 2**16 - 1),
-    "int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1),
-    "float16": (-65504.0, 65504.0), "float32": (-3.4e38, 3.4e38), "float64": (-1.7e308, 1.7e308), "bool": (0, 1),
-}  # fmt: skip
 
 _NAMED: tuple[tuple[str, float, str], ...] = (
     (r"^sr$|sample_?rate|sampling_?rate", 16000, "a sampling rate"),
@@ -35,34 +25,6 @@ def recipes(
 ) -> tuple[InputRecipe, ...]:
     """One recipe per fed input."""
     return tuple(_recipe(value, dims[value.name], evidence) for value in inputs)
-
-
-def override(made: tuple[InputRecipe, ...], rules: Sequence[InputRule]) -> tuple[InputRecipe, ...]:
-    """Recipes with what a spec says put in place. Raises `SpecError`: unknown input, value its type cannot hold."""
-    names = [recipe.name for recipe in made]
-    for rule in rules:
-        if rule.name not in names:
-            near = get_close_matches(rule.name, names, n=1)
-            hint = f"Did you mean '{printable(near[0])}'?" if near else f"Inputs: {_listed(names)}."
-            raise SpecError(f"inputs: the model has no input '{printable(rule.name)}'. {hint}")
-    by_name = {rule.name: rule for rule in rules}
-    return tuple(_overridden(recipe, by_name[recipe.name]) if recipe.name in by_name else recipe for recipe in made)
-
-
-def _overridden(recipe: InputRecipe, rule: InputRule) -> InputRecipe:
-    if rule.path is not None:
-        return replace(recipe, rule="file", path=rule.path, why="a file, by the spec")
-    low, high = (rule.value, rule.value) if rule.value is not None else (rule.low, rule.high)
-    low = 0.0 if low is None else low
-    high = low + 1 if high is None else high
-    least, most = _RANGES.get(recipe.dtype, (float("-inf"), float("inf")))
-    if recipe.dtype == "string" or not least <= low <= high <= most + (rule.value is None):
-        raise SpecError(
-            f"inputs.{printable(recipe.name)}: {low:g} … {high:g} does not fit an input of type {recipe.dtype}."
-        )
-    is_whole = recipe.dtype.startswith(("int", "uint", "bool"))
-    kind = "constant" if rule.value is not None else ("integers" if is_whole else "uniform")
-    return replace(recipe, rule=kind, low=low, high=high, path=None, why="by the spec")
 
 
 def _recipe(value: Declared, dims: tuple[Dim, ...], evidence: Evidence) -> InputRecipe:
@@ -110,7 +72,7 @@ def _choose_integers(value: Declared, evidence: Evidence) -> _Choice:
 def _choose_free(name: str, dtype: str) -> _Choice:
     """Integers that nothing bounds."""
     if dtype in ("uint8", "int8"):
-        low, high = _RANGES[dtype]
+        low, high = RANGES[dtype]
         return "integers", low, high + 1, "the whole range"
     if re.search(r"len(gth)?s?$", name):
         return "constant", 1, 1, "a length"
@@ -130,7 +92,3 @@ def _by_name(name: str) -> _Choice | None:
     return next(
         (("constant", number, number, f"{why}, by its name") for p, number, why in _NAMED if re.search(p, name)), None
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"'{printable(name)}'" for name in names[:10]) + (" …" if len(names) > 10 else "")

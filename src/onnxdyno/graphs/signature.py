@@ -81,8 +81,8 @@ def _notes(model: ModelProto, inputs: tuple[Declared, ...]) -> list[str]:
         f"input '{printable(v.name)}' declares no rank; one dimension of 1 is tried." for v in inputs if v.dims is None
     ]
     outputs = [declared(value) for value in model.graph.output]
-    other = [value for value in (*inputs, *outputs) if value.kind != "tensor"]
+    other = [value for value in (*inputs, *outputs) if value.kind != "tensor" or value.dtype == "string"]
     if other:
-        shown = ", ".join(f"'{printable(value.name)}' ({value.kind})" for value in other[:3])
-        notes.append(f"not a tensor: {shown}; measured with host values only (variant e2e).")
+        shown = ", ".join(f"'{printable(value.name)}' ({value.kind} of {value.dtype})" for value in other[:3])
+        notes.append(f"not a numeric tensor: {shown}; measured with host values only (variant e2e).")
     return notes
