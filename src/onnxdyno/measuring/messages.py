@@ -4,9 +4,10 @@ import re
 from dataclasses import dataclass
 
 from onnxdyno.domain.outcomes import ModelState, PointState
+from onnxdyno.domain.text import printable
 
 LONGEST = 400
-_SOURCE_NOISE = re.compile(r"/onnxruntime_src/\S+\s+(?:[^\n]*?\)\s+)?")
+_SOURCE_NOISE = re.compile(r"/onnxruntime_src/\S+\s+(?:[^\n]*?\)(?:::<lambda\(\)>)?\s+)?")
 _HEADER = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 _NODE = re.compile(r"Non-zero status code returned while running (\S+) node\. Name:'([^']*)' Status Message: ")
 _LOAD = re.compile(r"Load model from .*? failed:", re.DOTALL)
@@ -23,12 +24,13 @@ _SHAPES = (
     "shape",
     "rank",
     "broadcast",
-    "out of bounds",
     "size mismatch",
     "must match",
     "axis",
     "not be tiled",
 )
+_OUTSIDE = re.compile(r"out of (?:data )?bounds|out of range")
+"""An index beyond its table: a sequence longer than the model has positions for, or a value that no table holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,23 +52,29 @@ class ModelProblem:
 
 
 def tidy(message: str) -> str:
-    """The runtime's message without its own source paths, on one line, at most 400 characters."""
+    """The runtime's message without its own source paths, on one printable line of at most 400 characters."""
     text = _HEADER.sub("", message)
     text = _NODE.sub(r"\1 node '\2': ", text)
     text = _LOAD.sub("", text)
     text = _SOURCE_NOISE.sub("", text)
     text = " ".join(text.replace("Please fix either the inputs/outputs or the model.", "").split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return printable(text, LONGEST)
+
+
+def _said(message: str) -> str:
+    """What the runtime says of the innermost node, in lower case: names and its own signatures must not be judged."""
+    innermost = message.rpartition("Status Message: ")[2]
+    return _SOURCE_NOISE.sub("", innermost).lower()
 
 
 def judge_call(message: str) -> PointProblem:
     """The state of a point whose call raised `message`."""
-    text, low = tidy(message), message.lower()
+    text, low = tidy(message), _said(message)
     if any(mark in low for mark in _OUT_OF_MEMORY):
         return PointProblem(
             state=PointState.OOM, reason=text, remedy="Try a smaller size or a device with more memory."
         )
-    if "not_implemented" in low:
+    if ": not_implemented :" in message.lower():
         return PointProblem(
             state=PointState.UNSUPPORTED,
             reason=text,
@@ -75,6 +83,12 @@ def judge_call(message: str) -> PointProblem:
     if "unexpected input data type" in low:
         return PointProblem(
             state=PointState.MODEL_ERROR, reason=text, remedy="Give this input under `inputs:` in the spec."
+        )
+    if _OUTSIDE.search(low):
+        return PointProblem(
+            state=PointState.SHAPE_ERROR,
+            reason=text,
+            remedy="Choose a smaller size under `axes:`, or give the input's range under `inputs:` in the spec.",
         )
     if any(mark in low for mark in _SHAPES):
         return PointProblem(
@@ -116,12 +130,13 @@ _MODEL_PROBLEMS: tuple[tuple[str, ModelState, str], ...] = (
         "Upload the external-data file again: it is shorter than the model says.",
     ),
     (
-        "locale",
+        "failed to construct locale",
         ModelState.ENVIRONMENT,
         "Install the locale on this machine (the container image has en_US.UTF-8).",
     ),
     ("failed to allocate memory", ModelState.TOO_LARGE, _MORE_MEMORY),
     ("bad_alloc", ModelState.TOO_LARGE, _MORE_MEMORY),
+    ("no_suchfile", ModelState.ENVIRONMENT, "The file is gone from this machine's disk: run it again."),
     ("protobuf parsing failed", ModelState.INVALID_FILE, "Upload the file again: it is damaged or no ONNX model."),
 )
 
