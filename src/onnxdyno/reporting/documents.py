@@ -11,10 +11,11 @@ from typing import Any
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, ProfileFinding, Tier
-from onnxdyno.domain.models import Dim, ModelRef, Signature, TensorSpec
+from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
 from onnxdyno.domain.plan import Protocol
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import safe
+from onnxdyno.reporting.shapes import shape_entry, size_at
 
 FORMAT = "onnxdyno/1"
 MOST_NODES = 50
@@ -79,15 +80,6 @@ def dumps(document: Document) -> str:
     """Valid JSON in ASCII (so also UTF-8), keys sorted; a NaN or an infinity becomes null with a reason."""
     text = json.dumps(_clean(document), allow_nan=False, ensure_ascii=True, indent=2, sort_keys=True)
     return text.replace("\x7f", "\\u007f")
-
-
-def shape_entry(dim: Dim) -> int | str | None:
-    """A fixed size, the axis or expression (`past + sequence`, `total - past`), or None where the file says nothing."""
-    if not dim.axes and not dim.negative:
-        return dim.symbol if dim.symbol is not None else dim.constant
-    plus = " + ".join((*dim.axes, *((str(dim.constant),) if dim.constant > 0 else ())))
-    minus = "".join(f" - {name}" for name in dim.negative)
-    return plus + minus + (f" - {-dim.constant}" if dim.constant < 0 else "")
 
 
 def _run(run: BenchmarkRun) -> Document:
@@ -165,15 +157,8 @@ def _tensor(tensor: TensorSpec, sizes: AxisSizes) -> Document:
         "dtype": tensor.dtype,
         "shape": None if dims is None else [shape_entry(dim) for dim in dims],
         "roles": None if dims is None else [dim.role.value for dim in dims],
-        "shape_at": None if dims is None else [_size_at(dim, dict(sizes)) for dim in dims],
+        "shape_at": None if dims is None else [size_at(dim, dict(sizes)) for dim in dims],
     }
-
-
-def _size_at(dim: Dim, sizes: dict[str, int]) -> int | None:
-    names = (*dim.axes, *dim.negative)
-    if any(name not in sizes for name in names) or (not names and dim.symbol is not None):
-        return None
-    return dim.constant + sum(sizes[name] for name in dim.axes) - sum(sizes[name] for name in dim.negative)
 
 
 def _point(point: PointFinding) -> Document:
@@ -248,7 +233,7 @@ def _choice(choice: Choice) -> Document:
     return {
         "axes": None if choice.point is None else dict(choice.point.sizes),
         "variant": None if choice.point is None else choice.point.variant.value,
-        "value": choice.value,
+        "value": _rounded(choice.value, 1.0),
         "reason": choice.reason,
     }
 

@@ -214,6 +214,14 @@ def notes(run: BenchmarkRun, findings: Findings) -> tuple[Note, ...]:
     )
 
 
+def footnote(row: tuple[Cell, ...], cell: Cell, noted: frozenset[str] = frozenset()) -> str | None:
+    """The reason of a missing value, unless a note or the row itself (its state) tells it already."""
+    if cell.reason is None or cell.text != units.MISSING:
+        return None
+    told = {each.reason for each in row if each.reason and each.text != units.MISSING} | noted
+    return None if any(each in cell.reason for each in told) else cell.reason
+
+
 def node_name(path: str, name: str, op_type: str, index: int) -> str:
     """The node's name with the path of its subgraph; `Relu_3` for a node without one."""
     own = name or f"{op_type}_{index}"

@@ -27,7 +27,7 @@ def page(run: BenchmarkRun, findings: Findings) -> str:
         _tiles(run, findings),
         _charts(run, findings),
         _points(run, findings),
-        f'<div class="pair">{_nodes(findings)}{_table_section(tables.choices_grid(run, findings))}</div>',
+        f'<div class="pair">{_nodes(findings)}{_choices(run, findings)}</div>',
         _tiers(findings),
         _warnings(findings),
         _facts("How it was measured", prose.method(run)),
@@ -113,6 +113,11 @@ def _nodes(findings: Findings) -> str:
     return _section("Slowest nodes", tables.profile_caption(profile), body)
 
 
+def _choices(run: BenchmarkRun, findings: Findings) -> str:
+    grid = tables.choices_grid(run, findings)
+    return _table_section(grid, told=frozenset(row[-1].text for row in grid.rows))
+
+
 def _tiers(findings: Findings) -> str:
     """The reasons are sentences: they stand below the table, not in a column of it."""
     grid = tables.tiers_grid(findings)
@@ -160,21 +165,22 @@ def _table_section(grid: Grid, notes: list[str] | None = None, told: frozenset[s
 
 
 def _row(grid: Grid, row: tuple[Cell, ...], footnotes: dict[str, int], noted: frozenset[str]) -> str:
-    """A reason that the row tells in words already (its state's note, its `why`) gets no footnote of its own."""
-    told = {cell.reason for cell in row if cell.text != units.MISSING} | {cell.text for cell in row} | noted
-    cells = zip(grid.columns, row, strict=True)
-    return "".join(f"<td{_css(column)}>{_cell(cell, told, footnotes)}</td>" for column, cell in cells)
+    cells = []
+    for column, cell in zip(grid.columns, row, strict=True):
+        reason = tables.footnote(row, cell, noted)
+        mark = "" if reason is None else f"<sup>{footnotes.setdefault(reason, len(footnotes) + 1)}</sup>"
+        cells.append(f"<td{_css(column)}>{_cell(cell)}{mark}</td>")
+    return "".join(cells)
 
 
-def _cell(cell: Cell, told: set[str | None], footnotes: dict[str, int]) -> str:
+def _cell(cell: Cell) -> str:
     text = safe.html(cell.text)
     css = _STATE_CSS.get(cell.text.removesuffix(" *"))
     if css:
         text = f'<span class="{css}">{text}</span>'
     if cell.reason is None or cell.text != units.MISSING:
         return text
-    mark = "" if cell.reason in told else f"<sup>{footnotes.setdefault(cell.reason, len(footnotes) + 1)}</sup>"
-    return f'<abbr title="{safe.html(cell.reason)}">{text}</abbr>{mark}'
+    return f'<abbr title="{safe.html(cell.reason)}">{text}</abbr>'
 
 
 def _css(column: Column) -> str:

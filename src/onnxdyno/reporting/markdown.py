@@ -36,7 +36,7 @@ def _section(grid: Grid) -> str:
     reasons: dict[str, int] = {}
     header = "| " + " | ".join(safe.markdown(column.title) for column in grid.columns) + " |"
     ruler = "|" + "|".join("---:" if column.is_number else ":---" for column in grid.columns) + "|"
-    body = ["| " + " | ".join(_cell(cell, reasons) for cell in row) + " |" for row in grid.rows]
+    body = ["| " + " | ".join(_cell(row, cell, reasons) for cell in row) + " |" for row in grid.rows]
     lines = [f"## {grid.title}", ""]
     lines += [safe.markdown(grid.caption), ""] if grid.caption else []
     lines += [header, ruler, *body]
@@ -45,11 +45,10 @@ def _section(grid: Grid) -> str:
     return "\n".join(lines)
 
 
-def _cell(cell: Cell, reasons: dict[str, int]) -> str:
+def _cell(row: tuple[Cell, ...], cell: Cell, reasons: dict[str, int]) -> str:
+    reason = tables.footnote(row, cell, frozenset({row[-1].text} - {units.MISSING}))
     text = safe.markdown(cell.text)
-    if cell.reason is None or units.MISSING not in cell.text:
-        return text
-    return f"{text} ({reasons.setdefault(cell.reason, len(reasons) + 1)})"
+    return text if reason is None else f"{text} ({reasons.setdefault(reason, len(reasons) + 1)})"
 
 
 def _notes(run: BenchmarkRun, findings: Findings) -> list[str]:

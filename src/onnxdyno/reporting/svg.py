@@ -119,5 +119,5 @@ def bar(y: float, width: float, height: float, css: str, title: str) -> str:
 
 def picture(width: float, height: float, label: str, parts: Iterable[str]) -> str:
     """A whole image; `label` is what a screen reader says."""
-    body = "".join(parts)
-    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{safe.html(label)}">{body}</svg>'
+    said = f'preserveAspectRatio="xMinYMin meet" role="img" aria-label="{safe.html(label)}"'
+    return f'<svg viewBox="0 0 {width:g} {height:g}" {said}>{"".join(parts)}</svg>'

@@ -16,8 +16,8 @@ from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting import safe, units
-from onnxdyno.reporting.documents import shape_entry
 from onnxdyno.reporting.grid import Cell, Grid
+from onnxdyno.reporting.shapes import shape_entry
 
 _WIDE = 100
 _SHOWN_NODES = 5
