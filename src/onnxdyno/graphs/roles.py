@@ -15,7 +15,8 @@ _NAMES: tuple[tuple[str, Role, int], ...] = (
     (r"width|^w$|cols|columns", Role.WIDTH, NAME_WEIGHT),
     (r"channel|^c$", Role.CHANNELS, NAME_WEIGHT),
     (r"time|frame|samples|audio|wave", Role.TIME, 7),
-    (r"seq|len|token|^[slt]$", Role.SEQUENCE, 7),
+    (r"seq|len|token", Role.SEQUENCE, 7),
+    (r"^[slt]$", Role.SEQUENCE, NAME_WEIGHT),
 )
 _WAVE = re.compile(r"wave|audio|speech|signal|pcm", re.IGNORECASE)
 _STATE = re.compile(r"^(h|c|hn|cn|h_?0|c_?0|h_?in|c_?in)$|state|hidden|cell", re.IGNORECASE)
