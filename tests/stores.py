@@ -61,7 +61,7 @@ def _command(folder: Path, s3_port: int) -> list[str]:
     parts += ["s3.port.grpc", "s3.port.iceberg", "s3.port.lance", "admin.port", "admin.port.grpc"]
     ports = [f"-{name}={port}" for name, port in zip(parts, free_ports(len(parts)), strict=True)]
     weed = Path(sys.executable).with_name("weed")
-    quiet = ["-master.telemetry=false", "-admin.ui=false", "-webdav=false"]
+    quiet = ["-master.telemetry=false", "-admin.ui=false", "-webdav=false", "-s3.autoCreateBucket=false"]
     where = [f"-dir={folder}", f"-bucket={','.join(BUCKETS)}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
     return [str(weed), "mini", *where, *quiet, *ports, f"-s3.port={s3_port}"]
 

@@ -45,7 +45,7 @@ def test_a_second_put_changes_nothing(registry: Registry) -> None:
 
 
 def test_of_racing_puts_exactly_one_wins_and_its_body_stays(registry: Registry) -> None:
-    for turn in range(5):
+    for turn in range(3):
         line = threading.Barrier(8)
 
         def race(body: bytes, key: str = f"race/{turn}", line: threading.Barrier = line) -> bool:
