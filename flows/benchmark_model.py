@@ -137,5 +137,6 @@ def _steps(mine: Claim, on: Device, results_uri: str, parameters: dict[str, Any]
     )
     create_markdown_artifact(key=artifact_key("summary", *identity), markdown=page.markdown)
     measured = sum(point.state.is_measured for point in findings.points)
-    line = f"committed: {measured} of {len(rows)} points measured, {rows_uri}"
-    return Ending(key=mine.version.key, status="committed", line=line, rows=rows, uris=page.uris)
+    line = f"committed: {measured} of {len(rows)} points measured"
+    uris = (("run", rows_uri), *page.uris)
+    return Ending(key=mine.version.key, status="committed", line=line, rows=rows, uris=uris)

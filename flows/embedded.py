@@ -70,7 +70,7 @@ class PrefectServer:
                 stdout=log,
                 stderr=log,
                 cwd=self.home,  # a prefect.toml of the caller's folder is not for it
-                env=_server_environment(os.environ, self.home, self._database),
+                env=server_environment(os.environ, self.home, self._database),
                 pass_fds=(fd,),
                 start_new_session=True,
             )
@@ -141,7 +141,7 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onnxdyno"
 
 
-def _server_environment(ours: Mapping[str, str], home: Path, database: Path) -> dict[str, str]:
+def server_environment(ours: Mapping[str, str], home: Path, database: Path) -> dict[str, str]:
     """The child's environment: nothing of the caller's Prefect settings, and no credentials of any store."""
     kept = {name: value for name, value in ours.items() if not name.startswith(("PREFECT_", "AWS_"))}
     return kept | {
@@ -154,7 +154,7 @@ def _server_environment(ours: Mapping[str, str], home: Path, database: Path) -> 
     }
 
 
-def _configured_url(environment: Mapping[str, str]) -> str | None:
+def configured_url(environment: Mapping[str, str]) -> str | None:
     """The Prefect API that the person has chosen, by variable or by the active profile."""
     if url := environment.get("PREFECT_API_URL"):
         return url
@@ -176,7 +176,7 @@ def ensure_api() -> None:
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    if _configured_url(os.environ):
+    if configured_url(os.environ):
         return
     if "prefect" in sys.modules:
         message = "PREFECT_API_URL: not set, and Prefect is imported already, too late for a temporary server. Set it."

@@ -1,6 +1,5 @@
 """How one model's run ended, as a value: what watch_registry counts and a person reads."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -59,11 +58,6 @@ class Summary:
         later = f", {self.left} left for the next look" if self.left else ""
         news = f"{len(self.endings)} new" if self.endings else "nothing is new"
         return f"{news} on {printable(self.device_class)}: {stands}{later}"
-
-
-def lines(endings: Iterable[Ending]) -> list[str]:
-    """One line per model."""
-    return [f"{printable(ending.key)}: {ending.line}" for ending in endings]
 
 
 def failed(error: OnnxdynoError) -> State[Any]:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.endings import Row, Summary
+from flows.tables import NOTHING
 from onnxdyno.domain.text import printable
 
 PIPE_COLUMNS = 150
@@ -40,7 +41,7 @@ def show(summary: Summary) -> None:
 
 def _table(rows: tuple[Row, ...]) -> Table:
     """Columns that say nothing in any row are left out."""
-    titles = [title for title in rows[0] if any(row[title] for row in rows)]
+    titles = [title for title in rows[0] if any(row[title] not in ("", NOTHING) for row in rows)]
     table = Table(box=None, header_style="dim", pad_edge=False)
     for title in titles:
         is_text = title in ("point", "variant", "state", "note")
