@@ -27,6 +27,8 @@ class Protocol:
     window_least_short_runs: int = 10
     short_run_ns: int = 25_000_000
     steady_tolerance: float = 0.01
+    drift_tolerance: float = 0.05
+    """Of the accepted samples as a whole: five times what adjacent windows may differ, so that noise is not a drift."""
     warm_up_cap_ns: int = 10_000_000_000
     least_samples: int = 100
     least_time_ns: int = 500_000_000

@@ -12,13 +12,20 @@ def is_steady(earlier_ns: Sequence[int], later_ns: Sequence[int], tolerance: flo
     """
     if not _agree(median(earlier_ns), median(later_ns), tolerance):
         return False
-    together = [*earlier_ns, *later_ns]
-    quarter = len(together) // 4
+    return drift([*earlier_ns, *later_ns]) <= tolerance
+
+
+def drift(samples_ns: Sequence[int]) -> float:
+    """Change of the median from the first to the last quarter, relative to the larger, if all four go one way; else 0.
+
+    0 where a quarter has fewer than 4 samples.
+    """
+    quarter = len(samples_ns) // 4
     if quarter < 4:
-        return True
-    quarters = [median(together[at * quarter : (at + 1) * quarter]) for at in range(4)]
+        return 0.0
+    quarters = [median(samples_ns[at * quarter : (at + 1) * quarter]) for at in range(4)]
     is_monotone = quarters == sorted(quarters) or quarters == sorted(quarters, reverse=True)
-    return not is_monotone or _agree(quarters[0], quarters[-1], tolerance)
+    return abs(quarters[0] - quarters[-1]) / max(quarters[0], quarters[-1], 1) if is_monotone else 0.0
 
 
 def _agree(one: float, other: float, tolerance: float) -> bool:

@@ -37,8 +37,11 @@ class StopRule:
     _ordered: list[int] = field(default_factory=list)
     _noise: deque[float] = field(default_factory=lambda: deque(maxlen=NOISE_ESTIMATES))
 
-    def verdict(self, samples_ns: array[int], *, now_ns: int) -> Verdict | None:
-        """None = go on. `samples_ns` are all steady samples so far, `now_ns` the clock that `deadline_ns` is on."""
+    def verdict(self, samples_ns: array[int], *, now_ns: int, is_full: bool) -> Verdict | None:
+        """None = go on. `samples_ns` are all steady samples so far, `now_ns` the clock that `deadline_ns` is on.
+
+        `is_full`: no more samples can be kept, warm-up windows having taken their part of the buffer.
+        """
         half_width = self._absorb(samples_ns)
         least = math.ceil(self.protocol.least_samples / self.launches)
         is_long = sum(samples_ns) >= self.protocol.least_time_ns / self.launches
@@ -48,8 +51,10 @@ class StopRule:
             if self._has_stopped_improving():
                 reason = f"the noise stopped improving at ±{half_width:.1%} after {_runs(samples_ns)}."
                 return Verdict(state=PointState.NOISY, reason=reason)
-        if now_ns >= self.deadline_ns or len(samples_ns) >= self.protocol.most_samples:
-            return self._out_of_budget(samples_ns, half_width)
+        if is_full:
+            return self._cut("the sample buffer is full", samples_ns, half_width)
+        if now_ns >= self.deadline_ns:
+            return self._cut("time budget used", samples_ns, half_width)
         return None
 
     def _absorb(self, samples_ns: array[int]) -> float | None:
@@ -65,17 +70,14 @@ class StopRule:
                 self._noise.append(half_width)
         return half_width if len(new) else median_half_width(self._ordered)
 
-    def _out_of_budget(self, samples_ns: array[int], half_width: float | None) -> Verdict:
-        if half_width is not None and half_width <= self.protocol.half_width_target:
-            return Verdict(
-                state=PointState.UNCONVERGED,
-                reason=f"time budget used after {_runs(samples_ns)}: fewer than the protocol asks for.",
-            )
-        reached = "no interval" if half_width is None else f"±{half_width:.1%}"
-        return Verdict(
-            state=PointState.UNCONVERGED,
-            reason=f"time budget used after {_runs(samples_ns)}: {reached} in this launch.",
-        )
+    def _cut(self, what: str, samples_ns: array[int], half_width: float | None) -> Verdict:
+        if half_width is None:
+            reached = "no interval in this launch"
+        elif half_width <= self.protocol.half_width_target:
+            reached = "fewer runs or less time in all than the protocol asks for"
+        else:
+            reached = f"±{half_width:.1%} in this launch"
+        return Verdict(state=PointState.UNCONVERGED, reason=f"{what} after {_runs(samples_ns)}: {reached}.")
 
     def _has_stopped_improving(self) -> bool:
         """Nvbench's second exit: the last 64 estimates of the noise spread by less than 5 % of their mean."""
@@ -83,4 +85,4 @@ class StopRule:
 
 
 def _runs(samples_ns: array[int]) -> str:
-    return f"{len(samples_ns)} runs"
+    return f"{len(samples_ns)} run{'s' if len(samples_ns) > 1 else ''}"

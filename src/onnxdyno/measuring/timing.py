@@ -11,7 +11,7 @@ from statistics import median
 
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Protocol
-from onnxdyno.measuring.steady import is_steady
+from onnxdyno.measuring.steady import drift, is_steady
 from onnxdyno.measuring.stopping import StopRule, Verdict
 from onnxdyno.ports import ClockNs
 
@@ -58,19 +58,34 @@ def time_point(calls: Sequence[Call], *, clock: ClockNs, protocol: Protocol, lau
     warm = _warm_up(rotation, clock=clock, protocol=protocol, deadline_ns=began_ns + budget_ns)
     stop = StopRule(protocol=protocol, launches=launches, deadline_ns=began_ns + budget_ns)
     windows = _Windows(
-        rotation=rotation, clock=clock, protocol=protocol, buffer=buffer, run_ns=warm[-1], deadline_ns=stop.deadline_ns
+        rotation=rotation,
+        clock=clock,
+        protocol=protocol,
+        buffer=buffer,
+        run_ns=max(1, warm[-1]),
+        deadline_ns=stop.deadline_ns,
     )
     steady_from, problem = windows.until_steady(began_ns + protocol.warm_up_cap_ns)
     verdict = windows.until(stop, steady_from)
     start = windows.starts[steady_from]
+    final = problem or _drifted(buffer[start : windows.taken], protocol) or verdict
     return Timed(
-        state=problem.state if problem else verdict.state,
-        reason=problem.reason if problem else verdict.reason,
+        state=final.state,
+        reason=final.reason,
         first_run_ns=warm[0],
         warm_up_ns=(*warm, *buffer[:start]),
         samples_ns=tuple(buffer[start : windows.taken]),
         busy_ns=sum(windows.walls_ns[steady_from:]),
     )
+
+
+def _drifted(samples_ns: array[int], protocol: Protocol) -> Verdict | None:
+    """Adjacent windows may agree on a slow slope, or on a stair of it; the samples as a whole then do not."""
+    change = drift(samples_ns)
+    if change <= protocol.drift_tolerance:
+        return None
+    reason = f"adjacent windows agreed, but the median went one way by {change:.1%} while it was sampled."
+    return Verdict(state=PointState.NOT_STEADY, reason=reason)
 
 
 def _warm_up(rotation: Iterator[Call], *, clock: ClockNs, protocol: Protocol, deadline_ns: int) -> list[int]:
@@ -125,7 +140,8 @@ class _Windows:
         """Take windows until the rule is met; the samples judged are those since `steady_from`."""
         start = self.starts[steady_from]
         while True:
-            verdict = stop.verdict(self.buffer[start : self.taken], now_ns=self.clock())
+            is_full = self.taken >= len(self.buffer)
+            verdict = stop.verdict(self.buffer[start : self.taken], now_ns=self.clock(), is_full=is_full)
             if verdict is not None:
                 return verdict
             self.take()
@@ -156,6 +172,5 @@ class _Windows:
 
     def _cut_short(self) -> Verdict:
         runs = f"{self.taken} run{'s' if self.taken > 1 else ''}"
-        return Verdict(
-            state=PointState.UNCONVERGED, reason=f"time budget used after {runs}, before a steady state showed."
-        )
+        what = "the sample buffer is full" if self.taken >= len(self.buffer) else "time budget used"
+        return Verdict(state=PointState.UNCONVERGED, reason=f"{what} after {runs}, before a steady state showed.")
