@@ -16,6 +16,14 @@ from onnxdyno.domain.text import printable
 MOST_SPEC_BYTES = 64 * 1024
 MOST_SIZE = 2**31
 _MOST_VALUES = 64
+_MOST_DEPTH = 16
+_OPENING = (
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.BlockMappingStartToken,
+    yaml.BlockSequenceStartToken,
+)
+_CLOSING = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
 
 Layer = tuple[str, Mapping[str, object]]
 """(where it comes from, what it says); a later layer wins key by key."""
@@ -114,8 +122,7 @@ def parse_yaml(text: str, source: str) -> dict[str, object]:
     if len(text.encode("utf-8", "replace")) > MOST_SPEC_BYTES:
         raise SpecError(f"{name}: a spec has at most {MOST_SPEC_BYTES:,} bytes; this one is larger.")
     try:
-        if any(isinstance(token, (yaml.AliasToken, yaml.AnchorToken)) for token in yaml.scan(text)):
-            raise SpecError(f"{name}: anchors and aliases are not allowed in a spec. Write the values out.")
+        _refuse_bombs(text, name)
         loaded = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise SpecError(f"{name}: not valid YAML: {printable(' '.join(str(error).split()), 160)}") from error
@@ -124,6 +131,17 @@ def parse_yaml(text: str, source: str) -> dict[str, object]:
     if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in loaded):
         raise SpecError(f"{name}: found a {type(loaded).__name__}; expected keys such as `batch: [1, 2, 4]`.")
     return {str(key): value for key, value in loaded.items()}
+
+
+def _refuse_bombs(text: str, name: str) -> None:
+    """Raises `SpecError` for aliases (they multiply) and deep nesting (PyYAML's time grows with its square)."""
+    depth = 0
+    for token in yaml.scan(text):
+        if isinstance(token, (yaml.AliasToken, yaml.AnchorToken)):
+            raise SpecError(f"{name}: anchors and aliases are not allowed in a spec. Write the values out.")
+        depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
+        if depth > _MOST_DEPTH:
+            raise SpecError(f"{name}: not valid YAML for a spec: nested more than {_MOST_DEPTH} deep.")
 
 
 def build_spec(layers: Sequence[Layer], *, folder: Path | None = None) -> BenchmarkSpec:

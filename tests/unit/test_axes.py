@@ -206,6 +206,16 @@ def test_hostile_names_of_dimensions_are_escaped() -> None:
     assert all(axis.name.isprintable() for axis in found.axes)
 
 
+def test_names_of_axes_are_unique_and_inputs_may_be_many() -> None:
+    inputs: dict[str, tuple[int, Sequence[str | int | None]]] = {
+        f"x{i}": (TensorProto.FLOAT, [f"N{i}", f"a{i} + b{i}"]) for i in range(5_000)
+    }
+    found = signature_of(model([helper.make_node("Identity", ["x0"], ["y"])], inputs))
+    names = [axis.name for axis in found.axes]
+    assert len(set(names)) == len(names) == 15_000
+    assert shape(found, "x7") == ("N7", "a7+b7")
+
+
 def test_ten_thousand_nodes_are_walked_without_recursion() -> None:
     nodes = [helper.make_node("Relu", [f"t{i}"], [f"t{i + 1}"]) for i in range(10_000)]
     found = signature_of(model(nodes, {"t0": (TensorProto.FLOAT, ["N", 4])}))

@@ -203,6 +203,20 @@ def test_external_data_in_a_constant_of_a_branch_is_found(tmp_path: Path) -> Non
     assert refusal(written(tmp_path, model.SerializeToString())).state is ModelState.UNSAFE
 
 
+def test_names_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
+    content = (CASES / "static_batch1.onnx").read_bytes()
+    assert b"GlobalAveragePool" in content
+    error = refusal(written(tmp_path, content.replace(b"GlobalAveragePool", b"GlobalAverage\xff\xfe\xfd\xfc")))
+    assert "UTF-8" in error.reason
+
+
+def test_a_node_without_its_inputs_is_read(tmp_path: Path) -> None:
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    for op in ("Gather", "OneHot", "Equal", "MatMul", "Conv", "LSTM", "Split", "Concat", "Reshape", "Loop", "Constant"):
+        model = helper.make_model(helper.make_graph([helper.make_node(op, [], ["y"])], "g", [], [y]))
+        assert read_signature(written(tmp_path, model.SerializeToString())).node_count == 1
+
+
 def test_deep_nesting_is_refused_and_never_a_crash(tmp_path: Path) -> None:
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
     content = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [], [y]).SerializeToString()

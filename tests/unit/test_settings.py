@@ -78,7 +78,8 @@ def test_resolutions_come_in_several_forms(written: object, expected: tuple[tupl
         ("!!python/object/apply:os.system [ls]", "not valid YAML"),
         ("a: &x [1]\nbatch: *x", "anchors and aliases"),
         ("x: " + "a" * 70_000, "at most 65,536 bytes"),
-        ("batch: " + "[" * 5000, "not valid YAML"),
+        ("batch: " + "[" * 60_000, "nested more than 16 deep"),
+        ("- " * 30_000, "nested more than 16 deep"),
     ],
 )
 def test_a_wrong_spec_is_one_line_that_says_what_to_do(text: str, words: str) -> None:

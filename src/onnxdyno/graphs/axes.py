@@ -35,7 +35,8 @@ def solve(model: ModelProto, inputs: tuple[Declared, ...]) -> Solved:
     dims = _input_dims(inputs, sums)
     evidence = walk(model, dims).evidence
     groups = _groups(inputs, dims, evidence, sums)
-    roles = _Roles(inputs=inputs, dims=dims, evidence=evidence)
+    by_position = {value.name: positional_roles(value) for value in inputs}
+    roles = _Roles(by_position=by_position, dims=dims, evidence=evidence)
     axes = _Axes(dims=dims, groups=groups, roles=roles, sums=sums)
     solved = {value.name: tuple(axes.dim(value, i) for i in range(len(value.dims or ()))) for value in inputs}
     return Solved(axes=axes.listed(), dims=solved, evidence=evidence, notes=(*notes, *axes.notes))
@@ -102,7 +103,7 @@ def _groups(
 class _Roles:
     """The role of one dimension, and of all that are equal to it."""
 
-    inputs: tuple[Declared, ...]
+    by_position: dict[str, tuple[Role, ...]]
     dims: tuple[InputDim, ...]
     evidence: Evidence
 
@@ -113,9 +114,8 @@ class _Roles:
         named = None if dim.symbol is None else named_role(dim.symbol)
         if named is not None:
             votes[named[0]] = max(named[1], votes.get(named[0], 0))
-        value = next((value for value in self.inputs if value.name == dim.input), None)
-        if value is not None:
-            votes.setdefault(positional_roles(value)[dim.position], 1)
+        if dim.input in self.by_position:
+            votes.setdefault(self.by_position[dim.input][dim.position], 1)
         return votes
 
     def of(self, members: Iterable[int]) -> tuple[Role, int]:
@@ -141,6 +141,10 @@ class _Axes:
         for i, group in enumerate(groups):
             members.setdefault(group, []).append(i)
         self._members = members
+        self._index = {(dim.input, dim.position): i for i, dim in enumerate(dims)}
+        self._first_of = {dim.symbol: i for i, dim in reversed(list(enumerate(dims))) if dim.symbol is not None}
+        self._free_ranks = {dim.rank for dim in dims if dim.size is None and dim.position == 0}
+        self._taken: set[str] = set()
         self._pins = {groups[i]: size for i, size in roles.evidence.pinned.items()}
         self.notes: list[str] = []
         self._by_group: dict[int, Axis] = {}
@@ -153,7 +157,7 @@ class _Axes:
 
     def dim(self, value: Declared, position: int) -> Dim:
         """One dimension of one input in terms of the axes."""
-        i = next(k for k, d in enumerate(self._dims) if d.input == value.name and d.position == position)
+        i = self._index[value.name, position]
         declared = self._dims[i]
         if declared.size is not None:
             return Dim(role=self._roles.of([i])[0], constant=declared.size)
@@ -173,8 +177,7 @@ class _Axes:
         return Dim(role=self._roles.spatial(i) or axis.role, axes=(axis.name,), symbol=declared.symbol)
 
     def _axis_of(self, symbol: str) -> Axis:
-        group = next(self._groups[i] for i, dim in enumerate(self._dims) if dim.symbol == symbol)
-        return self._by_group[group]
+        return self._by_group[self._groups[self._first_of[symbol]]]
 
     def _name_free_groups(self) -> None:
         unnamed: dict[Role, Axis] = {}
@@ -201,9 +204,12 @@ class _Axes:
                 unnamed[role] = axis
 
     def _free_name(self, own: str | None, role: Role, place: str) -> str:
-        taken = {axis.name for axis in self._by_group.values()}
         wishes = [own] if own is not None else ([role.value] if role is not Role.OTHER else [])
-        return next((name for name in wishes if name not in taken), place)
+        name = next((name for name in wishes if name not in self._taken), place)
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
 
     def _fixed_axes(self) -> tuple[Axis, ...]:
         """Fixed batch, height, width and sequence, where no free axis has that role."""
@@ -218,15 +224,12 @@ class _Axes:
                 continue
             rank = weight * 10 + dim.rank
             if role not in found or rank > found[role][0]:
-                name = (
-                    role.value if all(a.name != role.value for a in self._by_group.values()) else f"fixed_{role.value}"
-                )
+                name = role.value if role.value not in self._taken else f"fixed_{role.value}"
                 found[role] = (rank, Axis(name=name, role=role, size=dim.size))
         return tuple(axis for _, axis in found.values())
 
     def _may_list(self, dim: InputDim, role: Role, weight: int) -> bool:
         """Position alone is enough for the batch of an input with something behind it, not for a sequence."""
         if role is Role.BATCH:
-            dynamic_first = any(d.size is None and d.position == 0 and d.rank == dim.rank for d in self._dims)
-            return dim.rank >= 2 and (weight > 1 or not dynamic_first)
+            return dim.rank >= 2 and (weight > 1 or dim.rank not in self._free_ranks)
         return weight > 1 or role is not Role.SEQUENCE

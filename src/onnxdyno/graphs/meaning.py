@@ -3,7 +3,7 @@
 from onnx import NodeProto
 
 from onnxdyno.domain.axes import Role
-from onnxdyno.graphs.shapes import Outputs, Rule, broadcast, constant_of, extents_of
+from onnxdyno.graphs.shapes import Outputs, Rule, broadcast, constant_of, extents_of, origin_of
 from onnxdyno.graphs.tracing import Extent, Extents, Trace, attribute, integer, integers, loosen
 
 _SPATIAL = {
@@ -131,7 +131,7 @@ def gather(trace: Trace, node: NodeProto) -> Outputs:
         return [None]
     axis = integer(node, "axis", 0) % len(data)
     size = data[axis]
-    origin = trace.origins.get(node.input[1])
+    origin = origin_of(trace, node, 1)
     if isinstance(size, int) and origin is not None:
         trace.evidence.tables.setdefault(origin, []).append(size)
         tokens(trace, indices)
@@ -146,7 +146,7 @@ def tokens(trace: Trace, ids: Extents | None) -> None:
 def one_hot(trace: Trace, node: NodeProto) -> Outputs:
     """OneHot over the last dimension; its depth bounds the values."""
     indices, depth = extents_of(trace, node, 0), constant_of(trace, node, 1)
-    origin = trace.origins.get(node.input[0])
+    origin = origin_of(trace, node, 0)
     if depth and origin is not None:
         trace.evidence.tables.setdefault(origin, []).append(depth[0])
     return [
@@ -158,7 +158,7 @@ def compare(trace: Trace, node: NodeProto) -> Outputs:
     """Comparisons with a constant say which values the model knows."""
     for this, that in ((0, 1), (1, 0)):
         values = constant_of(trace, node, that)
-        origin = trace.origins.get(node.input[this])
+        origin = origin_of(trace, node, this)
         if origin is not None and values is not None and len(values) == 1:
             trace.evidence.compared.setdefault(origin, []).append(values[0])
     return broadcast(trace, node)
@@ -193,9 +193,9 @@ def embed(trace: Trace, node: NodeProto) -> Outputs:
     """EmbedLayerNormalization(ids, segments, word table, position table, segment table)."""
     ids = extents_of(trace, node, 0)
     for position, table in ((0, 2), (1, 4)):
-        rows, name = extents_of(trace, node, table), node.input[position] if position < len(node.input) else ""
-        if rows and isinstance(rows[0], int) and name in trace.origins:
-            trace.evidence.tables.setdefault(trace.origins[name], []).append(rows[0])
+        rows, origin = extents_of(trace, node, table), origin_of(trace, node, position)
+        if rows and isinstance(rows[0], int) and origin is not None:
+            trace.evidence.tables.setdefault(origin, []).append(rows[0])
     tokens(trace, ids)
     return [(*ids, None) if ids is not None else None]
 

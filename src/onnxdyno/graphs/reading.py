@@ -17,7 +17,7 @@ from onnxdyno.domain.outcomes import ModelState
 from onnxdyno.domain.text import printable
 from onnxdyno.graphs.formats import HEAD_BYTES, foreign_format
 from onnxdyno.graphs.identity import combined_sha256
-from onnxdyno.graphs.tensors import tensors
+from onnxdyno.graphs.tensors import tensors, texts
 
 PROTOBUF_LIMIT_BYTES = 2**31 - 1
 """A protobuf message cannot be larger (protobuf.dev, "Proto Limits"); larger models keep weights in external data."""
@@ -203,6 +203,10 @@ def _parse(content: bytes, name: str) -> ModelProto:
         ) from error
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise _invalid(f"'{name}' parses as a protobuf but holds no ONNX graph.", "Export the model again.")
+    if not all(isinstance(text, str) for text in texts(model)):
+        raise _invalid(
+            f"'{name}' holds names that are not UTF-8: corrupt?", "Upload the file again or export it again."
+        )
     return model
 
 

@@ -22,6 +22,11 @@ def constant_of(trace: Trace, node: NodeProto, position: int) -> tuple[int, ...]
     return trace.constants.get(node.input[position]) if position < len(node.input) else None
 
 
+def origin_of(trace: Trace, node: NodeProto, position: int) -> str | None:
+    """The fed input whose values one input of a node carries."""
+    return trace.origins.get(node.input[position]) if position < len(node.input) else None
+
+
 def axes_of(trace: Trace, node: NodeProto, position: int, rank: int) -> tuple[int, ...] | None:
     """Axes given as attribute or, in newer opsets, as constant input; never negative."""
     axes = integers(node, "axes")

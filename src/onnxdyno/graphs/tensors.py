@@ -3,7 +3,16 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TensorShapeProto,
+    ValueInfoProto,
+)
 
 
 def graphs(model: ModelProto) -> Iterator[GraphProto]:
@@ -38,6 +47,30 @@ def tensors(model: ModelProto) -> Iterator[TensorProto]:
     for function in model.functions:
         for attribute in function.attribute_proto:
             yield from attribute_tensors(attribute)
+
+
+def texts(model: ModelProto) -> Iterator[str]:
+    """Every name in the file that is read. Protobuf hands out bytes, not str, where one is not UTF-8."""
+    yield from (model.producer_name, model.producer_version)
+    yield from (opset.domain for opset in model.opset_import)
+    for node in nodes(model):
+        yield from (node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+    for tensor in tensors(model):
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+    for graph in graphs(model):
+        for value in (*graph.input, *graph.output):
+            yield value.name
+            yield from (dim.dim_param for dim in _dims(value))
+
+
+def _dims(value: ValueInfoProto) -> Iterator[TensorShapeProto.Dimension]:
+    type_ = value.type
+    while (which := type_.WhichOneof("value")) in ("sequence_type", "optional_type"):
+        type_ = type_.sequence_type.elem_type if which == "sequence_type" else type_.optional_type.elem_type
+    if which in ("tensor_type", "sparse_tensor_type"):
+        yield from (type_.tensor_type if which == "tensor_type" else type_.sparse_tensor_type).shape.dim
 
 
 def attribute_tensors(attribute: AttributeProto) -> Iterator[TensorProto]:

@@ -71,8 +71,8 @@ _RULES: dict[str, Rule] = {
 def walk(model: ModelProto, dims: tuple[InputDim, ...]) -> Trace:
     """Follow `dims` (those of the fed inputs, in order) through the model. Linear in the number of nodes."""
     trace = Trace(dims)
-    for name in dict.fromkeys(dim.input for dim in dims):
-        trace.extents[name] = tuple(At(i) for i, dim in enumerate(dims) if dim.input == name)
+    for i, dim in enumerate(dims):
+        trace.extents[dim.input] = (*trace.extents.get(dim.input, ()), At(i))
     fed = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
     for name in fed:
         trace.origins[name] = name
