@@ -222,6 +222,35 @@ def test_points_that_share_a_story_share_a_note() -> None:
     ]
 
 
+def test_stories_that_differ_in_numbers_only_are_told_once() -> None:
+    found = make.findings(
+        (
+            make.point_finding(at(1)),
+            make.skipped_finding(at(2), PointState.TIMEOUT, "one call is expected to take 0.21 s"),
+            make.skipped_finding(at(4), PointState.TIMEOUT, "one call is expected to take 0.41 s"),
+        )
+    )
+    (note,) = grid.notes(run_of(found), found)
+    assert note.points == ("batch 2", "batch 4")
+    assert note.reason == "one call is expected to take 0.21 s (of batch 2; the others alike)"
+
+
+def test_reasons_that_differ_in_numbers_only_share_a_footnote() -> None:
+    few = [Estimate(value=None, reason=f"{n} samples are too few for p99") for n in (209, 75)]
+    found = make.findings(tuple(replace(make.point_finding(at(n)), p99_ns=each) for n, each in enumerate(few, 1)))
+    page = html.page(run_of(found), found)
+    assert page.count("1. 209 samples are too few for p99 (others alike)") == 1
+    assert '<abbr title="75 samples are too few for p99">' in page
+    assert markdown.summary(run_of(found), found).count("samples are too few") == 1
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "expected"), [(1236, "1.21 KiB"), (22 * 2**20, "22.0 MiB"), (6 * 2**30, "6.00 GiB"), (None, "–")]
+)
+def test_a_size_says_its_unit(size_bytes: int | None, expected: str) -> None:
+    assert units.size(size_bytes) == expected
+
+
 def test_a_flag_is_told_beside_a_good_number() -> None:
     flagged = make.point_finding(at(1), flags=(Flag.NON_FINITE,))
     found = make.findings((flagged,))

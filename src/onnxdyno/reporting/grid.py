@@ -1,5 +1,6 @@
 """The tables of a report as plain values: the same rows go to the terminal, to Markdown and to HTML."""
 
+import re
 from dataclasses import dataclass
 
 from onnxdyno.domain.axes import describe
@@ -8,6 +9,8 @@ from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, P
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import points as layout
 from onnxdyno.reporting import units
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,21 +200,36 @@ def devices_grid(devices: tuple[Device, ...]) -> Grid:
 
 
 def notes(run: BenchmarkRun, findings: Findings) -> tuple[Note, ...]:
-    """Why points have no number or a flag; points with the same story are named together."""
+    """Why points have no number or a flag; points whose stories differ in numbers only are told once, by the first."""
     groups = layout.axis_groups(run.signature, [each.point for each in findings.points])
-    told: dict[tuple[str, str, str], list[str]] = {}
+    told: dict[tuple[str, str, str], list[PointFinding]] = {}
     for each in findings.points:
-        if each.reason is None and not each.flags:
-            continue
-        flags = ", ".join(flag.value for flag in each.flags)
-        state = each.state.value + (f" [{flags}]" if flags else "")
-        told.setdefault((state, each.reason or "", each.remedy), []).append(
-            layout.brief(each.point, run.plan.base, groups)
-        )
+        if each.reason is not None or each.flags:
+            told.setdefault((_marked_state(each), _without_numbers(each.reason), each.remedy), []).append(each)
     return tuple(
-        Note(points=tuple(keys), state=state, reason=reason, remedy=remedy)
-        for (state, reason, remedy), keys in told.items()
+        Note(
+            points=tuple(layout.brief(each.point, run.plan.base, groups) for each in alike),
+            state=state,
+            reason=_first_of(alike, layout.brief(alike[0].point, run.plan.base, groups)),
+            remedy=remedy,
+        )
+        for (state, _, remedy), alike in told.items()
     )
+
+
+def _first_of(alike: list[PointFinding], first: str) -> str:
+    reason = alike[0].reason or ""
+    is_same = all((each.reason or "") == reason for each in alike)
+    return reason if is_same else f"{reason.rstrip('. ')} (of {first}; the others alike)"
+
+
+def _marked_state(point: PointFinding) -> str:
+    flags = ", ".join(flag.value for flag in point.flags)
+    return point.state.value + (f" [{flags}]" if flags else "")
+
+
+def _without_numbers(reason: str | None) -> str:
+    return _NUMBER.sub("#", reason or "").replace("# runs", "# run")
 
 
 def footnote(row: tuple[Cell, ...], cell: Cell, noted: frozenset[str] = frozenset()) -> str | None:
@@ -220,6 +238,23 @@ def footnote(row: tuple[Cell, ...], cell: Cell, noted: frozenset[str] = frozense
         return None
     told = {each.reason for each in row if each.reason and each.text != units.MISSING} | noted
     return None if any(each in cell.reason for each in told) else cell.reason
+
+
+class Footnotes:
+    """Numbered reasons below one table; reasons that differ in numbers only share a number and the first's words."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, list[str]] = {}
+
+    def number(self, reason: str) -> int:
+        """The number of this reason, a new one if nothing alike was told."""
+        key = _without_numbers(reason)
+        self._told.setdefault(key, []).append(reason)
+        return list(self._told).index(key) + 1
+
+    def lines(self) -> tuple[str, ...]:
+        """`209 samples are too few …`, with a hint where others are alike."""
+        return tuple(alike[0] + (" (others alike)" if len(set(alike)) > 1 else "") for alike in self._told.values())
 
 
 def node_name(path: str, name: str, op_type: str, index: int) -> str:
@@ -273,5 +308,4 @@ def _answer(run: BenchmarkRun, findings: Findings, choice: Choice) -> Cell:
     if choice.value is None or choice.point is None:
         return Cell(text=units.MISSING, reason=choice.reason)
     groups = layout.axis_groups(run.signature, [each.point for each in findings.points])
-    label = layout.brief(choice.point, run.plan.base, groups)
-    return Cell(text=label if label != "first point" else f"first point, {describe(choice.point.sizes)}")
+    return Cell(text=layout.brief(choice.point, run.plan.base, groups))

@@ -155,20 +155,20 @@ def _fingerprint(run: BenchmarkRun) -> str:
 
 def _table_section(grid: Grid, notes: list[str] | None = None, told: frozenset[str] = frozenset()) -> str:
     """A table; missing values get numbered reasons below it, except those `told` in its notes already."""
-    footnotes: dict[str, int] = {}
+    footnotes = tables.Footnotes()
     head = "".join(f"<th{_css(column)}>{safe.html(column.title)}</th>" for column in grid.columns)
     rows = "".join(f"<tr>{_row(grid, row, footnotes, told)}</tr>" for row in grid.rows)
     table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    items = [f"<li>{number}. {safe.html(reason)}</li>" for reason, number in footnotes.items()]
+    items = [f"<li>{number}. {safe.html(reason)}</li>" for number, reason in enumerate(footnotes.lines(), 1)]
     listed = "".join((*items, *(notes or ())))
     return _section(grid.title, grid.caption, table + (f'<ul class="notes">{listed}</ul>' if listed else ""))
 
 
-def _row(grid: Grid, row: tuple[Cell, ...], footnotes: dict[str, int], noted: frozenset[str]) -> str:
+def _row(grid: Grid, row: tuple[Cell, ...], footnotes: tables.Footnotes, noted: frozenset[str]) -> str:
     cells = []
     for column, cell in zip(grid.columns, row, strict=True):
         reason = tables.footnote(row, cell, noted)
-        mark = "" if reason is None else f"<sup>{footnotes.setdefault(reason, len(footnotes) + 1)}</sup>"
+        mark = "" if reason is None else f"<sup>{footnotes.number(reason)}</sup>"
         cells.append(f"<td{_css(column)}>{_cell(cell)}{mark}</td>")
     return "".join(cells)
 

@@ -33,22 +33,22 @@ def _paragraph(name: str, value: str) -> str:
 
 def _section(grid: Grid) -> str:
     """A table; the reasons of its missing values are numbered below it."""
-    reasons: dict[str, int] = {}
+    reasons = tables.Footnotes()
     header = "| " + " | ".join(safe.markdown(column.title) for column in grid.columns) + " |"
     ruler = "|" + "|".join("---:" if column.is_number else ":---" for column in grid.columns) + "|"
     body = ["| " + " | ".join(_cell(row, cell, reasons) for cell in row) + " |" for row in grid.rows]
     lines = [f"## {grid.title}", ""]
     lines += [safe.markdown(grid.caption), ""] if grid.caption else []
     lines += [header, ruler, *body]
-    if reasons:
-        lines += ["", *(f"{number}. {safe.markdown(reason)}" for reason, number in reasons.items())]
+    if reasons.lines():
+        lines += ["", *(f"{number}. {safe.markdown(reason)}" for number, reason in enumerate(reasons.lines(), 1))]
     return "\n".join(lines)
 
 
-def _cell(row: tuple[Cell, ...], cell: Cell, reasons: dict[str, int]) -> str:
+def _cell(row: tuple[Cell, ...], cell: Cell, reasons: tables.Footnotes) -> str:
     reason = tables.footnote(row, cell, frozenset({row[-1].text} - {units.MISSING}))
     text = safe.markdown(cell.text)
-    return text if reason is None else f"{text} ({reasons.setdefault(reason, len(reasons) + 1)})"
+    return text if reason is None else f"{text} ({reasons.number(reason)})"
 
 
 def _notes(run: BenchmarkRun, findings: Findings) -> list[str]:

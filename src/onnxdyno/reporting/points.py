@@ -48,11 +48,11 @@ def sizes_label(point: Point, names: tuple[str, ...]) -> str:
 
 
 def brief(point: Point, base: Point, groups: tuple[tuple[str, ...], ...]) -> str:
-    """`batch 64`, `33 × 33`: only what differs from the base; `first point` for the base itself."""
+    """`batch 64`, `33 × 33`: only what differs from the base; everything for the base itself."""
     parts = [_part(point, group) for group in groups if sizes_label(point, group) != sizes_label(base, group)]
     if point.variant is not base.variant:
         parts.append(point.variant.value)
-    return ", ".join(parts) or "first point"
+    return ", ".join(parts) or ", ".join(_part(base, group) for group in groups) or "fixed"
 
 
 def _part(point: Point, group: tuple[str, ...]) -> str:

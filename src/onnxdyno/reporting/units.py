@@ -20,6 +20,7 @@ class Unit:
 MICROSECONDS = Unit(name="µs", size=1e3)
 MILLISECONDS = Unit(name="ms", size=1e6)
 SECONDS = Unit(name="s", size=1e9)
+KIB = Unit(name="KiB", size=2.0**10)
 MIB = Unit(name="MiB", size=2.0**20)
 GIB = Unit(name="GiB", size=2.0**30)
 ITEMS_PER_S = Unit(name="items/s", size=1.0)
@@ -83,7 +84,7 @@ def half_width(estimate: Estimate) -> float | None:
 
 def size(size_bytes: int | None) -> str:
     """`12.3 MiB` with its unit, for running text."""
-    unit = memory_unit([size_bytes])
+    unit = KIB if size_bytes is not None and size_bytes < MIB.size else memory_unit([size_bytes])
     return MISSING if size_bytes is None else f"{number(size_bytes, unit, 3)} {unit.name}"
 
 
