@@ -19,7 +19,7 @@ from onnxdyno.reporting import safe, units
 from onnxdyno.reporting.grid import Cell, Grid
 from onnxdyno.reporting.shapes import shape_entry
 
-_WIDE = 100
+_GAP = 2
 _SHOWN_NODES = 5
 _LONGEST_CELL = 48
 _NEVER_CUT = 18
@@ -37,18 +37,11 @@ class _Sheet:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the heading and the table for this width."""
-        grid, is_wide = self.grid, options.max_width >= _WIDE
-        kept = [
-            place
-            for place, column in enumerate(grid.columns)
-            if column.title not in self.without and (is_wide or not column.is_minor)
-        ]
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+        grid = self.grid
+        kept = self._kept(options.max_width)
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold", show_edge=False)
         for place in kept:
-            column = grid.columns[place]
-            longest = max(
-                cell_len(safe.terminal(text)) for text in (column.title, *(row[place].text for row in grid.rows))
-            )
+            column, longest = grid.columns[place], _longest(grid, place)
             table.add_column(
                 Text(safe.terminal(column.title)),
                 justify="right" if column.is_number else "left",
@@ -60,6 +53,13 @@ class _Sheet:
             table.add_row(*(_cell(row[place]) for place in kept))
         yield _heading(grid.title, grid.caption)
         yield table
+
+    def _kept(self, most: int) -> list[int]:
+        """Every column where they fit, else those that are not minor."""
+        asked = [place for place, column in enumerate(self.grid.columns) if column.title not in self.without]
+        if sum(_longest(self.grid, place) + _GAP for place in asked) - _GAP <= most:
+            return asked
+        return [place for place in asked if not self.grid.columns[place].is_minor]
 
 
 def bench(run: BenchmarkRun, findings: Findings) -> RenderableType:
@@ -170,7 +170,7 @@ def _tensors_grid(title: str, tensors: Iterable[TensorSpec]) -> Grid:
         )
         for each in tensors
     )
-    columns = tuple(tables.Column(title=name) for name in ("name", "dtype", "shape", "roles"))
+    columns = tuple(tables.Column(title=name, is_minor=name == "roles") for name in ("name", "dtype", "shape", "roles"))
     return Grid(title=title, columns=columns, rows=rows)
 
 
@@ -197,6 +197,11 @@ def shape_text(tensor: TensorSpec) -> str:
 def _operators(signature: Signature, most: int = 6) -> str:
     shown = ", ".join(f"{name} × {count}" for name, count in signature.op_types[:most])
     return shown if len(signature.op_types) <= most else f"{shown} and {len(signature.op_types) - most} more kinds"
+
+
+def _longest(grid: Grid, place: int) -> int:
+    texts = (grid.columns[place].title, *(row[place].text for row in grid.rows))
+    return max(cell_len(safe.terminal(text, _LONGEST_CELL)) for text in texts)
 
 
 def _cell(cell: Cell) -> Text:
