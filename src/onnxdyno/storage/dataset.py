@@ -62,7 +62,10 @@ def query(results: ObjectStore, sql: str) -> Any:
     """
     import duckdb
 
-    sources = _datasets(results, committed(results))
+    try:
+        sources = _datasets(results, committed(results))
+    except OSError as error:
+        raise _refused(results, error) from None
     with duckdb.connect(
         ":memory:", config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     ) as connection:
