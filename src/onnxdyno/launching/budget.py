@@ -11,6 +11,8 @@ MEMORY_CALLS = 2
 """Calls of a point in its memory process."""
 SHARE = 0.75
 """Share of the time left that the least needs of all points may add up to: the rest is for better intervals."""
+MEMORY_SHARE = 0.35
+"""Share of the budget after which no further memory process starts."""
 WANTED_NS = 8_000_000_000
 WANTED_CALLS = 10
 

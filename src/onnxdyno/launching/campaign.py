@@ -157,22 +157,28 @@ class _Campaign:
         """Each point in its own process, cheapest first. A point that cannot run is not tried again on the clock."""
         readings: list[MemoryReading] = []
         failed: list[Skipped] = []
+        no_time_at_ns = self.deadline_ns - round(self.plan.spec.budget_s * 1e9 * (1 - budget.MEMORY_SHARE))
         for point in self.plan.points:
             self._tell(f"memory {point.key}", step=0)
-            hopeless = self._hopeless(point, failed)
+            is_known = self._name("memory", 0, point) in self.kept
+            hopeless = None if is_known else self._hopeless(point, failed)
             if hopeless is not None:
                 failed.append(hopeless)
+            elif readings and not is_known and self.outside.clock() >= no_time_at_ns:
+                readings.append(_no_time(point, self.plan.spec.budget_s))
             else:
-                turn = Turn(point=point, budget_ns=0)
-                for answer in self._pieces("memory", Pass.MEMORY, (turn,), 0):
-                    if isinstance(answer, MemoryReading):
-                        readings.append(answer)
-                        if answer.run_ns is not None:
-                            self.calls_ns[point] = answer.run_ns
-                    elif isinstance(answer, Skipped):
-                        failed.append(answer)
+                self._read_memory(point, readings, failed)
             self._tell(f"memory {point.key}", step=1)
         return tuple(readings), tuple(failed)
+
+    def _read_memory(self, point: Point, readings: list[MemoryReading], failed: list[Skipped]) -> None:
+        for answer in self._pieces("memory", Pass.MEMORY, (Turn(point=point, budget_ns=0),), 0):
+            if isinstance(answer, MemoryReading):
+                readings.append(answer)
+                if answer.run_ns is not None:
+                    self.calls_ns[point] = answer.run_ns
+            elif isinstance(answer, Skipped):
+                failed.append(answer)
 
     def _hopeless(self, point: Point, failed: Sequence[Skipped]) -> Skipped | None:
         """Why a point is not even tried: a smaller one ran out of memory, or its least need exceeds the time left."""
@@ -181,7 +187,7 @@ class _Campaign:
                 reason = f"not tried: {skip.point.key} already ran out of memory."
                 return Skipped(point=point, launch=None, state=PointState.OOM, reason=reason, remedy=skip.remedy)
         call_ns = budget.predict_ns(point, self.calls_ns)
-        if call_ns is None or not self.calls_ns or self._name("memory", 0, point) in self.kept:
+        if call_ns is None:
             return None
         launches = self.plan.spec.launches
         committed_ns = sum(
@@ -309,6 +315,11 @@ class _Campaign:
     def _tell(self, text: str, *, step: int) -> None:
         self.done += step
         self.outside.tell(Progress(done=self.done, total=self.total, text=text))
+
+
+def _no_time(point: Point, budget_s: float) -> MemoryReading:
+    reason = f"the budget of {budget_s:g} s left no time to read memory here; raise --budget."
+    return MemoryReading(point=point, baseline_bytes=None, peak_bytes=None, run_ns=None, reason=reason)
 
 
 def _conditions(plan: BenchmarkPlan) -> str:

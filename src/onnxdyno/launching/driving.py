@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from onnxdyno import wire
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Turn
-from onnxdyno.domain.errors import ModelError
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Turn, Unusable
+from onnxdyno.domain.errors import DeviceError, ModelError
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, PointState, Probe, Profile, Skipped
+from onnxdyno.domain.text import printable
 from onnxdyno.ports import Exit, Launcher
 
 MOST_DEATHS = 2
@@ -39,7 +40,8 @@ class _End:
 def drive(launcher: Launcher, assignment: Assignment, limits: Limits) -> Iterator[Answer]:
     """Every answer to the assignment, each as it comes; the points of dead processes as `Skipped`.
 
-    Raises `ModelError` if the runtime refuses the model, `InfrastructureError` if no process can be started.
+    Raises `ModelError` if the runtime refuses the model, `DeviceError` if the device cannot be used,
+    `InfrastructureError` if no process can be started.
     """
     left = list(assignment.turns)
     deaths: Counter[Turn | None] = Counter()
@@ -82,9 +84,14 @@ def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> 
                         break
                     case Refused():
                         raise ModelError(event.state, event.reason, event.remedy)
+                    case Unusable():
+                        raise DeviceError(event.reason)
                     case LaunchReading():
                         yield event
-                    case Measured() | Skipped() | MemoryReading() | Profile() | Ran():
+                    case Ran():
+                        is_done = True
+                        yield event
+                    case Measured() | Skipped() | MemoryReading() | Profile():
                         answered = (turn or 0) + 1
                         yield event
                     case _:
@@ -120,6 +127,14 @@ def _cause(end: Exit, where: str) -> tuple[PointState, str, str]:
         reason = f"the measuring process did not answer in time {where}."
         return PointState.TIMEOUT, reason, "Raise --budget, or check whether the time depends on an input's value."
     last = end.stderr_tail.strip().splitlines()[-1:] or ["no message"]
-    how = signal.Signals(-end.status).name if end.status < 0 else f"exit status {end.status}"
-    reason = f"the measuring process died {where} ({how}): {last[0][:300]}"
+    reason = f"the measuring process died {where} ({_how(end.status)}): {printable(last[0])}"
     return PointState.CRASHED, reason, "Try another runtime version, or report the model to ONNX Runtime."
+
+
+def _how(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
