@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pynvml
@@ -22,7 +23,7 @@ class GpuProbe:
         """By PCI bus order. A GPU that NVML cannot open is left out: it cannot be measured either."""
         try:
             with _nvml():
-                handles = [_ask(lambda at=at: pynvml.nvmlDeviceGetHandleByIndex(at))[0] for at in range(_count())]
+                handles = [_ask(partial(pynvml.nvmlDeviceGetHandleByIndex, at))[0] for at in range(_count())]
                 return tuple(self._device(handle) for handle in handles if handle is not None)
         except pynvml.NVMLError:
             return ()

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 def combined_sha256(file_sha256: str, external: Iterable[tuple[str, str]]) -> str:
     """Identity of a model from the hex sha256 of its file and (relative path, hex sha256) of each external file.
 
-    Without external data it is the file's own sha256, so that `sha256sum model.onnx` checks it. With external data it is
-    the sha256 of the text `<file sha256>\\n` followed by `<sha256>  <path>\\n` for each file, sorted by path.
+    Without external data it is the file's own sha256, so that `sha256sum model.onnx` checks it. With external data it
+    is the sha256 of the line `<file sha256>` followed by a line `<sha256>  <path>` for each file, sorted by path.
     """
     lines = sorted(external)
     if not lines:
