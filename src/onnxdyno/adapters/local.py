@@ -76,7 +76,8 @@ class LocalStore:
             if not isinstance(error, FileNotFoundError):
                 raise self._failure("", "listed", error) from error
 
-        for folder, _, names in os.walk(start, onerror=refuse):
+        for folder, folders, names in os.walk(start, onerror=refuse):
+            folders[:] = [name for name in folders if not name.startswith(_TEMPORARY)]
             for name in names:
                 if not name.startswith(_TEMPORARY):
                     yield os.path.relpath(Path(folder) / name, self._root)
