@@ -8,11 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran, Refused, Turn
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran, Refused, Turn, Unusable
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.devices import Device, DeviceKind
-from onnxdyno.domain.errors import ModelError, PointError
-from onnxdyno.domain.outcomes import Flag, LaunchReading, Measured, PointState, Skipped
+from onnxdyno.domain.errors import DeviceError, ModelError, PointError
+from onnxdyno.domain.outcomes import (
+    Flag,
+    LaunchReading,
+    Measured,
+    MemoryReading,
+    ModelState,
+    PointState,
+    Profile,
+    Skipped,
+)
 from onnxdyno.domain.plan import Point
 from onnxdyno.graphs.materialise import materialise
 from onnxdyno.measuring.memory import MemoryGauge, read_memory
@@ -60,45 +69,64 @@ def execute(assignment: Assignment, shop: Workshop) -> None:
                 _timing(assignment, shop)
     except ModelError as error:
         shop.emit(Refused(state=error.state, reason=error.reason, remedy=error.remedy))
+    except DeviceError as error:
+        shop.emit(Unusable(reason=str(error)))
     shop.emit(Done())
+
+
+def _attempt(assignment: Assignment, at: int, shop: Workshop, read: Callable[[Turn], Event | None]) -> bool:
+    """Emit what `read` finds at one point, or why it found nothing; whether it found something."""
+    turn = assignment.turns[at]
+    shop.emit(Began(turn=at))
+    try:
+        event = read(turn)
+    except (PointError, MemoryError) as error:
+        problem = error if isinstance(error, PointError) else shop.runtime.translate(error)
+        shop.emit(_skipped(turn.point, assignment.launch, problem))
+        return False
+    if event is not None:
+        shop.emit(event)
+    return event is not None
 
 
 def _probe(assignment: Assignment, shop: Workshop) -> None:
     """Try the candidates in order until one runs, twice: the second run's time is a first idea of the cost."""
     loaded = _load(assignment, shop)
-    for at, turn in enumerate(assignment.turns):
-        shop.emit(Began(turn=at))
-        try:
-            call = loaded.bind(_feeds(assignment, turn.point.sizes, 0), turn.point.variant)
-            began_ns = shop.clock()
-            call()
-            ran = Ran(point=turn.point, run_ns=shop.clock() - began_ns, outputs=describe_outputs(call.outputs()))
-        except PointError as error:
-            shop.emit(_skipped(turn.point, assignment.launch, error))
-            continue
-        shop.emit(ran)
-        return
+
+    def read(turn: Turn) -> Ran:
+        call = loaded.bind(_feeds(assignment, turn.point.sizes, 0), turn.point.variant)
+        began_ns = shop.clock()
+        call()
+        return Ran(point=turn.point, run_ns=shop.clock() - began_ns, outputs=describe_outputs(call.outputs()))
+
+    any(_attempt(assignment, at, shop, read) for at in range(len(assignment.turns)))
 
 
 def _timing(assignment: Assignment, shop: Workshop) -> None:
-    loaded = _load(assignment, shop)
-    fallback = fallback_reason(loaded.assignment, assignment.device)
-    for at, turn in enumerate(assignment.turns):
-        shop.emit(Began(turn=at))
-        try:
-            if fallback is not None:
-                raise PointError(PointState.EP_FALLBACK, fallback, "Export the model with operators that the GPU runs.")
-            shop.emit(_timed(assignment, turn, loaded, shop))
-        except PointError as error:
+    try:
+        loaded = _load_known(assignment, shop)
+    except PointError as error:
+        for turn in assignment.turns:
             shop.emit(_skipped(turn.point, assignment.launch, error))
+        return
+    fallback = fallback_reason(loaded.assignment, assignment.device)
+
+    def read(turn: Turn) -> Measured:
+        if fallback is not None:
+            raise PointError(PointState.EP_FALLBACK, fallback, "Export the model with operators that the GPU runs.")
+        return _timed(assignment, turn, loaded, shop)
+
+    for at in range(len(assignment.turns)):
+        _attempt(assignment, at, shop, read)
 
 
 def _timed(assignment: Assignment, turn: Turn, loaded: LoadedModel, shop: Workshop) -> Measured:
     """The first binding makes the first call of this shape in this process: its time is a cold number."""
-    sets = _input_sets(assignment, turn.point.sizes)
     began_ns = shop.clock()
+    sets = _input_sets(assignment, turn.point.sizes)
+    bound_ns = shop.clock()
     first = loaded.bind(sets[0], turn.point.variant)
-    first_run_ns = shop.clock() - began_ns
+    first_run_ns = shop.clock() - bound_ns
     calls = [first, *(loaded.bind(feeds, turn.point.variant) for feeds in sets[1:])]
     left_ns = turn.budget_ns - (shop.clock() - began_ns)
     try:
@@ -131,36 +159,31 @@ def _timed(assignment: Assignment, turn: Turn, loaded: LoadedModel, shop: Worksh
 
 def _memory(assignment: Assignment, shop: Workshop) -> None:
     """One point only: a second one would find the memory that the first one left."""
-    (turn,) = assignment.turns
-    shop.emit(Began(turn=0))
-    try:
+
+    def read(turn: Turn) -> MemoryReading:
         feeds = _feeds(assignment, turn.point.sizes, 0)
-        reading = read_memory(
-            turn.point,
-            lambda: _load(assignment, shop).bind(feeds, turn.point.variant),
-            shop.gauge,
-            shop.clock,
+        return read_memory(
+            turn.point, lambda: _load_known(assignment, shop).bind(feeds, turn.point.variant), shop.gauge, shop.clock
         )
-        shop.emit(reading)
-    except PointError as error:
-        shop.emit(_skipped(turn.point, assignment.launch, error))
+
+    _attempt(assignment, 0, shop, read)
 
 
 def _profile(assignment: Assignment, shop: Workshop) -> None:
     """One session per point, since a profile is written when its session ends."""
-    for at, turn in enumerate(assignment.turns):
-        shop.emit(Began(turn=at))
-        loaded = _load(assignment, shop, profile_prefix=shop.scratch / f"profile-{at}")
-        try:
-            call = loaded.bind(_feeds(assignment, turn.point.sizes, 0), turn.point.variant)
-            for _ in range(1 + assignment.protocol.profile_runs):
-                call()
-        except PointError as error:
-            shop.emit(_skipped(turn.point, assignment.launch, error))
-            continue
+
+    def read(turn: Turn) -> Profile | None:
+        loaded = _load_known(assignment, shop, profile_prefix=shop.scratch / "profile")
+        call = loaded.bind(_feeds(assignment, turn.point.sizes, 0), turn.point.variant)
+        for _ in range(1 + assignment.protocol.profile_runs):
+            call()
         written = loaded.end_profile()
-        if written is not None:
-            shop.emit(summarise(written.read_bytes(), turn.point, keep_runs=assignment.protocol.profile_runs))
+        if written is None:
+            return None
+        return summarise(written.read_bytes(), turn.point, keep_runs=assignment.protocol.profile_runs)
+
+    for at in range(len(assignment.turns)):
+        _attempt(assignment, at, shop, read)
 
 
 def _load(assignment: Assignment, shop: Workshop, profile_prefix: Path | None = None) -> LoadedModel:
@@ -175,6 +198,16 @@ def _load(assignment: Assignment, shop: Workshop, profile_prefix: Path | None = 
         )
     )
     return loaded
+
+
+def _load_known(assignment: Assignment, shop: Workshop, profile_prefix: Path | None = None) -> LoadedModel:
+    """As `_load`, of a model that the probe could load: if memory fails now, that is no fault of the model."""
+    try:
+        return _load(assignment, shop, profile_prefix)
+    except ModelError as error:
+        if error.state is not ModelState.TOO_LARGE:
+            raise
+        raise PointError(PointState.OOM, error.reason, error.remedy) from error
 
 
 def _feeds(assignment: Assignment, sizes: AxisSizes, ordinal: int) -> Feeds:
@@ -239,6 +272,13 @@ def digest_inputs(sets: Sequence[Feeds]) -> str:
         for name in sorted(feeds):
             value = feeds[name]
             digest.update(f"{name}\0{_describe(value)}\0".encode("utf-8", "surrogateescape"))
-            has_buffer = isinstance(value, np.ndarray) and value.dtype != object
-            digest.update(memoryview(value).cast("B") if has_buffer and value.size else repr(value).encode())
+            digest.update(_content(value))
     return digest.hexdigest()
+
+
+def _content(value: Any) -> Any:
+    """What a digest is taken over: the bytes of an array (bfloat16 has no buffer of its own), else its text."""
+    if not isinstance(value, np.ndarray) or value.dtype == object:
+        exact = value.tolist() if isinstance(value, np.ndarray) else [each.tolist() for each in value]
+        return repr(exact).encode("utf-8", "surrogateescape")
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Unusable
 from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
 
@@ -12,6 +12,7 @@ _EVENTS: dict[str, type[Any]] = {
     "began": Began,
     "ran": Ran,
     "refused": Refused,
+    "unusable": Unusable,
     "done": Done,
     "launch": LaunchReading,
     "measured": Measured,

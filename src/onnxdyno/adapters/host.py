@@ -70,37 +70,24 @@ def default_threads(usable: int) -> int:
 
 
 def cgroup_quota_cores(root: Path = _CGROUP, proc: Path = _PROC) -> float | None:
-    """CPU quota of this process's cgroup in cores (v2 `cpu.max`, v1 `cpu.cfs_quota_us`); None = no limit readable."""
-    for folder in _cgroup_folders(root, proc, "cpu"):
-        unified = _read(folder / "cpu.max")
-        if unified is not None:
-            quota, _, period = unified.partition(" ")
-            return None if quota == "max" else int(quota) / int(period or 100_000)
-        legacy, period_us = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
-        if legacy is not None and period_us is not None:
-            return None if int(legacy) < 0 else int(legacy) / int(period_us)
-    return None
+    """CPU quota in cores (v2 `cpu.max`, v1 `cpu.cfs_quota_us`), the least of this cgroup and those above it.
+
+    None = no limit readable.
+    """
+    quotas = (_quota_cores(folder) for folder in _cgroup_folders(root, proc, "cpu"))
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def memory_limit_bytes(root: Path = _CGROUP, proc: Path = _PROC) -> int:
-    """Bytes that this process may use: the smaller of physical memory and the cgroup's limit."""
-    physical = int(psutil.virtual_memory().total)
-    for folder in _cgroup_folders(root, proc, "memory"):
-        text = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
-        if text is not None and text.isdigit():
-            return min(physical, int(text))
-    return physical
+    """Bytes that this process may use: the least of physical memory and the limits of its cgroup and those above it."""
+    limits = (_limit_bytes(folder) for folder in _cgroup_folders(root, proc, "memory"))
+    return min([int(psutil.virtual_memory().total), *(limit for limit in limits if limit is not None)])
 
 
 def available_bytes(root: Path = _CGROUP, proc: Path = _PROC) -> int:
-    """Bytes that a new process could use now without swapping, within the cgroup's limit."""
-    available = int(psutil.virtual_memory().available)
-    for folder in _cgroup_folders(root, proc, "memory"):
-        limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
-        used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes")
-        if limit is not None and used is not None and limit.isdigit():
-            return min(available, max(0, int(limit) - int(used)))
-    return available
+    """Bytes that a new process could use now without swapping, within the limits of its cgroup and those above it."""
+    rooms = (_room_bytes(folder) for folder in _cgroup_folders(root, proc, "memory"))
+    return min([int(psutil.virtual_memory().available), *(room for room in rooms if room is not None)])
 
 
 def oom_kills(root: Path = _CGROUP, proc: Path = _PROC) -> int | None:
@@ -177,15 +164,49 @@ def _text(value: float | None) -> str | None:
 
 
 def _cgroup_folders(root: Path, proc: Path, controller: str) -> tuple[Path, ...]:
-    """Where this process's cgroup files may be: its own folder (v2 or v1), then the root as seen in a container."""
-    folders = []
+    """Where this process's cgroup files may be: its own folder (v2 or v1) and those above it.
+
+    In a container the path is often the host's: then only the mount itself is there, which is the container's own.
+    """
+    folders: list[Path] = []
     for line in (_read(proc / "self/cgroup") or "").splitlines():
         _, names, path = line.split(":", 2)
         if not names:
-            folders.append(root / path.lstrip("/"))
+            folders.extend(_upwards(root, path))
         elif controller in names.split(","):
-            folders.extend((root / controller / path.lstrip("/"), root / names / path.lstrip("/")))
-    return (*folders, root / controller, root)
+            folders.extend((*_upwards(root / controller, path), *_upwards(root / names, path)))
+    return tuple(dict.fromkeys((*folders, root / controller, root)))
+
+
+def _upwards(mount: Path, path: str) -> tuple[Path, ...]:
+    parts = [part for part in path.split("/") if part not in ("", "..")]
+    return tuple(mount.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
+
+
+def _quota_cores(folder: Path) -> float | None:
+    unified = _read(folder / "cpu.max")
+    if unified is not None:
+        quota, _, period = unified.partition(" ")
+        return None if quota == "max" else int(quota) / int(period or 100_000)
+    legacy, period_us = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+    if legacy is None or period_us is None or int(legacy) < 0:
+        return None
+    return int(legacy) / int(period_us)
+
+
+def _limit_bytes(folder: Path) -> int | None:
+    text = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _room_bytes(folder: Path) -> int | None:
+    """Limit less use; file cache that the kernel gives back when asked is not use."""
+    limit_bytes = _limit_bytes(folder)
+    used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes")
+    if limit_bytes is None or used is None:
+        return None
+    cache = re.search(r"^(?:total_)?inactive_file (\d+)$", _read(folder / "memory.stat") or "", re.MULTILINE)
+    return max(0, limit_bytes - max(0, int(used) - int(cache[1] if cache else 0)))
 
 
 def _status_bytes(field: str) -> int:

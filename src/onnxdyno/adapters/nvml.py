@@ -23,12 +23,13 @@ class GpuProbe:
         """By PCI bus order. A GPU that NVML cannot open is left out: it cannot be measured either."""
         try:
             with _nvml():
-                handles = [_ask(partial(pynvml.nvmlDeviceGetHandleByIndex, at))[0] for at in range(_count())]
-                return tuple(self._device(handle) for handle in handles if handle is not None)
+                found = [_ask(partial(self._device, at))[0] for at in range(_count())]
+                return tuple(device for device in found if device is not None)
         except pynvml.NVMLError:
             return ()
 
-    def _device(self, handle: Any) -> Device:
+    def _device(self, at: int) -> Device:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(at)
         name = _value(lambda: pynvml.nvmlDeviceGetName(handle)) or "unknown NVIDIA GPU"
         capability = _value(lambda: _dotted(pynvml.nvmlDeviceGetCudaComputeCapability(handle)))
         memory = _ask(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total))[0]

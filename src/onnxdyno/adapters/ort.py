@@ -11,7 +11,7 @@ import onnxruntime
 
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.errors import DeviceError, ModelError, PointError
-from onnxdyno.domain.outcomes import ModelState
+from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Variant
 from onnxdyno.measuring.messages import judge_call, judge_load
 
@@ -43,6 +43,7 @@ class OrtRuntime:
         except Exception as error:  # its exceptions have no common base class
             raise _refusal(error) from error
         session_ns = time.perf_counter_ns() - began_ns
+        session.disable_fallback()  # else a failed call is silently repeated on the CPU
         wanted = _PROVIDERS[device.kind]
         if wanted not in session.get_providers():
             raise DeviceError(
@@ -121,8 +122,11 @@ class OrtCall:
             raise OrtRuntime.translate(error) from error
 
     def outputs(self) -> Sequence[tuple[str, Any]]:
-        """Name and value of each output of the last call."""
-        return self._read()
+        """Name and value of each output of the last call. Raises `PointError` if they cannot be brought to the host."""
+        try:
+            return self._read()
+        except Exception as error:  # its exceptions have no common base class
+            raise OrtRuntime.translate(error) from error
 
     @classmethod
     def host(cls, session: Any, feeds: dict[str, Any]) -> "OrtCall":
@@ -147,8 +151,12 @@ class OrtCall:
         """
         names = [output.name for output in session.get_outputs()]
         options = onnxruntime.RunOptions()
+        refused = [name for name, value in feeds.items() if not _is_bindable(value)]
+        if refused:
+            reason = f"input {refused[0]!r} is no tensor of numbers: it cannot stay on the device."
+            raise PointError(PointState.UNSUPPORTED, reason, "Use the variant e2e.")
         try:
-            inputs = {name: _resident(value, location) for name, value in feeds.items()}
+            inputs = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value, *location) for name, value in feeds.items()}
             first = _bound(session, inputs, dict.fromkeys(names), location)
             session.run_with_iobinding(first, options)
             values = dict(zip(names, first.get_outputs(), strict=True))
@@ -193,12 +201,9 @@ def _location(device: Device) -> tuple[str, int]:
     return ("cpu", 0) if device.kind is DeviceKind.CPU else ("cuda", 0)
 
 
-def _resident(value: Any, location: tuple[str, int]) -> Any:
-    if not isinstance(value, np.ndarray):
-        raise ModelError(
-            ModelState.UNSUPPORTED, "an input that is not a tensor cannot be bound.", "Use the variant e2e."
-        )
-    return onnxruntime.OrtValue.ortvalue_from_numpy(value, *location)
+def _is_bindable(value: Any) -> bool:
+    """Whether the runtime can hold it on a device: no sequences, no strings."""
+    return isinstance(value, np.ndarray) and value.dtype.kind not in "OUS"
 
 
 def _bound(

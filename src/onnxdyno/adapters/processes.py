@@ -95,10 +95,13 @@ class ProcessLauncher:
             sys.executable, "-P", "-m", "onnxdyno.worker", "--answer-to", str(answer_to), "--parent", str(os.getpid()),
         ]  # fmt: skip
         stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed when the process is reaped
+        stdin = tempfile.TemporaryFile()  # noqa: SIM115  a file, since a pipe blocks on a process that does not read
         try:
+            stdin.write(assignment)
+            stdin.seek(0)
             child = subprocess.Popen(  # noqa: S603  a fixed command line
                 command,
-                stdin=subprocess.PIPE,
+                stdin=stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 pass_fds=(answer_to, self._lock.descriptor),
@@ -113,9 +116,8 @@ class ProcessLauncher:
             raise InfrastructureError(f"no measuring process could be started: {error}.") from error
         finally:
             os.close(answer_to)
-        process = Process(child=child, answers=answers, stderr=stderr, scratch=scratch, oom_kills=self._oom_kills)
-        process.tell(assignment)
-        return process
+            stdin.close()
+        return Process(child=child, answers=answers, stderr=stderr, scratch=scratch, oom_kills=self._oom_kills)
 
 
 class Process:
@@ -137,13 +139,6 @@ class Process:
         self._oom_kills = oom_kills
         self._kills_before = oom_kills()
         self._timed_out = False
-
-    def tell(self, assignment: bytes) -> None:
-        """Hand over the assignment; a process that died before it read is found when its events are read."""
-        assert self._child.stdin is not None  # noqa: S101  a pipe was asked for
-        with contextlib.suppress(BrokenPipeError):
-            self._child.stdin.write(assignment)
-            self._child.stdin.close()
 
     def events(self, silence_s: Callable[[], float]) -> Generator[bytes, None, None]:
         """Lines as they come. Ends with the process, or when it said nothing for `silence_s()`, asked at each line."""

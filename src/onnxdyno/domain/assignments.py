@@ -28,7 +28,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """The whole input of a measuring process. `turns` are visited in this order; a probe stops at the first that runs."""
+    """The whole input of a measuring process; a probe stops at the first of `turns` that runs."""
 
     kind: Pass
     launch: int
@@ -69,8 +69,15 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unusable:
+    """The process cannot use its device; becomes a `DeviceError` in the parent: no fault of the model or a point."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
     """The assignment was worked through."""
 
 
-Event = Began | Ran | Refused | Done | LaunchReading | Measured | Skipped | MemoryReading | Profile
+Event = Began | Ran | Refused | Unusable | Done | LaunchReading | Measured | Skipped | MemoryReading | Profile
