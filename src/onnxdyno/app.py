@@ -198,7 +198,9 @@ def measure(
             tell=tell,
             memory_limit_bytes=lambda: int(host.available_bytes() * MEMORY_SHARE),
         )
-        return launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
+        run = launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
+    _cache().release(planned.model)
+    return run
 
 
 def analyse(run: BenchmarkRun) -> Findings:

@@ -56,7 +56,7 @@ def base_candidates(spec: BenchmarkSpec, signature: Signature) -> tuple[AxisSize
     Raises `SpecError` for an axis name that the model does not have.
     """
     groups = _base_groups(spec, signature)
-    usual: dict[str, int] = {}
+    usual = {axis.name: axis.size for axis in signature.axes if axis.size is not None}
     for choices in groups:
         usual.update(choices[0])
     found = [axis_sizes(usual)]

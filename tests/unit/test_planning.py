@@ -52,7 +52,7 @@ def test_images_get_a_star_of_batch_and_resolution() -> None:
 @pytest.mark.parametrize(("case", "fixed"), [("static_batch1", 1), ("static_batch4", 4)])
 def test_a_static_batch_is_not_swept(case: str, fixed: int) -> None:
     made = plan(case)
-    assert [point.sizes for point in made.points] == [()]
+    assert [dict(point.sizes) for point in made.points] == [{"batch": fixed, "height": 16, "width": 16}]
     assert made.fixed_batch == fixed
     assert [dict(e.point.sizes)["batch"] for e in made.excluded] == [n for n in BATCHES if n != fixed]
     assert all(f"fixed at {fixed}" in e.reason for e in made.excluded)
@@ -61,7 +61,7 @@ def test_a_static_batch_is_not_swept(case: str, fixed: int) -> None:
 def test_an_asked_resolution_that_is_fixed_becomes_a_row_with_a_reason() -> None:
     made = plan("static_batch1", BenchmarkSpec(batches=(1,), resolutions_px=((16, 16), (32, 32))))
     assert [(dict(e.point.sizes), e.reason) for e in made.excluded] == [
-        ({"height": 32, "width": 32}, "the model's height is fixed at 16.")
+        ({"batch": 1, "height": 32, "width": 32}, "the model's height is fixed at 16.")
     ]
     assert plan("grouped_conv_counts").excluded == ()
 
@@ -149,13 +149,13 @@ specs = st.builds(
 def test_every_plan_is_sound(case: str, spec: BenchmarkSpec) -> None:
     found = signature(case)
     made = expand(spec, found, MODEL, DEVICE)
-    free = {axis.name for axis in found.axes if axis.size is None}
+    names = {axis.name for axis in found.axes}
     assert made.points[0] == made.base
     assert made.base == made.base_candidates[0]
     assert len(set(made.points)) == len(made.points) <= MOST_POINTS
     assert len({point.key for point in made.points}) == len(made.points)
     assert 1 <= len(made.base_candidates) <= MOST_CANDIDATES
-    assert all({name for name, _ in point.sizes} == free for point in (*made.points, *made.base_candidates))
+    assert all({name for name, _ in point.sizes} == names for point in (*made.points, *made.base_candidates))
     assert not {e.point for e in made.excluded} & set(made.points)
     asked = set(spec.batches or BATCHES)
     for name in made.batch_axes:

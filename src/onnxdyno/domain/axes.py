@@ -32,7 +32,7 @@ class Axis:
 
 
 AxisSizes = tuple[tuple[str, int], ...]
-"""Sizes of the dynamic axes, (name, size) sorted by name."""
+"""Sizes of all axes, fixed ones too, (name, size) sorted by name."""
 
 
 def axis_sizes(sizes: dict[str, int]) -> AxisSizes:
