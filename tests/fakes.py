@@ -2,11 +2,20 @@
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from onnxdyno.domain.errors import ObjectChanged, ObjectMissing
+from onnxdyno import wire
+from onnxdyno.domain.assignments import Assignment, Event
+from onnxdyno.domain.devices import Device
+from onnxdyno.domain.errors import DeviceBusy, ObjectChanged, ObjectMissing, PointError
 from onnxdyno.domain.models import ObjectVersion
+from onnxdyno.domain.outcomes import PointState
+from onnxdyno.domain.plan import Variant
+from onnxdyno.measuring.memory import MemoryGauge
+from onnxdyno.ports import BoundRun, Exit, Launch, Launcher, LoadedModel, Runtime
 
 
 class MemoryStore:
@@ -83,3 +92,166 @@ class MemoryStore:
     def _version(self, key: str) -> ObjectVersion:
         body, etag = self._objects[key]
         return ObjectVersion(store_uri=self._uri, key=key, etag=etag, version_id=None, size_bytes=len(body))
+
+
+@dataclass
+class FakeGauge:
+    """`measuring.memory.MemoryGauge`: what was taken and given back, and the peak of it."""
+
+    used: int = 0
+    peak: int = 0
+    refusal: OSError | None = None
+
+    def take(self, amount: int) -> None:
+        """Use more."""
+        self.used += amount
+        self.peak = max(self.peak, self.used)
+
+    def give_back(self, amount: int) -> None:
+        """Use less."""
+        self.used -= amount
+
+    def used_bytes(self) -> int:
+        return self.used
+
+    def peak_bytes(self) -> int:
+        return self.peak
+
+    def reset(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.peak = self.used
+
+
+@dataclass
+class FakeCall:
+    """`ports.BoundRun`: runs `act` with its inputs; what `act` returns are the outputs."""
+
+    feeds: dict[str, Any]
+    act: Callable[[dict[str, Any]], Sequence[tuple[str, Any]]]
+    came_out: Sequence[tuple[str, Any]] = ()
+
+    def __call__(self) -> None:
+        try:
+            self.raw()
+        except (RuntimeError, MemoryError) as error:
+            raise FakeRuntime.translate(error) from error
+
+    @property
+    def raw(self) -> Callable[[], Any]:
+        def call() -> None:
+            self.came_out = self.act(self.feeds)
+
+        return call
+
+    def outputs(self) -> Sequence[tuple[str, Any]]:
+        return self.came_out
+
+
+@dataclass
+class FakeModel:
+    """`ports.LoadedModel`: every call does `act`; the first of each binding is made while it is bound."""
+
+    act: Callable[[dict[str, Any]], Sequence[tuple[str, Any]]]
+    placed: tuple[tuple[str, str, int], ...] = (("CPUExecutionProvider", "Conv", 1),)
+    profile_file: Path | None = None
+    bound: list[tuple[Variant, dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def session_ns(self) -> int:
+        return 5_000_000
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(provider for provider, _, _ in self.placed))
+
+    @property
+    def assignment(self) -> tuple[tuple[str, str, int], ...]:
+        return self.placed
+
+    def bind(self, feeds: dict[str, Any], variant: Variant) -> BoundRun:
+        self.bound.append((variant, feeds))
+        call = FakeCall(feeds, self.act)
+        call()
+        return call
+
+    def end_profile(self) -> Path | None:
+        return self.profile_file
+
+
+@dataclass
+class FakeRuntime:
+    """`ports.Runtime`: loads `model`, or raises `refusal`. A `RuntimeError` out of a call is a shape error."""
+
+    model: FakeModel
+    refusal: Exception | None = None
+    loads: list[Path] = field(default_factory=list)
+
+    @property
+    def versions(self) -> tuple[tuple[str, str], ...]:
+        return (("fake", "1"),)
+
+    def load(self, path: Path, device: Device, threads: int, profile_prefix: Path | None = None) -> LoadedModel:
+        self.loads.append(path)
+        if self.refusal is not None:
+            raise self.refusal
+        return self.model
+
+    @staticmethod
+    def translate(error: Exception) -> PointError:
+        is_memory = isinstance(error, MemoryError)
+        return PointError(PointState.OOM if is_memory else PointState.SHAPE_ERROR, str(error), "Try another.")
+
+
+FINE = Exit(status=0, stderr_tail="", timed_out=False, oom_killed=False)
+
+
+@dataclass
+class FakeLaunch:
+    """`ports.Launch`: says these events, then ends as told. `patience_s` is how long it was let be silent each time."""
+
+    lines: Sequence[bytes]
+    ended: Exit
+    patience_s: list[float] = field(default_factory=list)
+    stops: int = 0
+
+    def events(self, silence_s: Callable[[], float]) -> Generator[bytes, None, None]:
+        for line in self.lines:
+            self.patience_s.append(silence_s())
+            yield line
+        self.patience_s.append(silence_s())
+
+    def stop(self) -> Exit:
+        self.stops += 1
+        return self.ended
+
+
+Script = Callable[[Assignment], tuple[Sequence[Event | bytes], Exit]]
+"""What a measuring process does with its assignment."""
+
+
+@dataclass
+class FakeLauncher:
+    """`ports.Launcher`: each start plays the next script; more starts than scripts are refused."""
+
+    scripts: Sequence[Script]
+    assignments: list[Assignment] = field(default_factory=list)
+    launches: list[FakeLaunch] = field(default_factory=list)
+
+    def start(self, device: Device, assignment: bytes) -> Launch:
+        if len(self.launches) == len(self.scripts):
+            raise DeviceBusy(f"{device.id}: one process more than expected.")
+        asked = wire.decode_assignment(assignment)
+        events, ended = self.scripts[len(self.launches)](asked)
+        lines = [event if isinstance(event, bytes) else wire.encode(event) for event in events]
+        self.assignments.append(asked)
+        self.launches.append(FakeLaunch(lines, ended))
+        return self.launches[-1]
+
+
+_GAUGE: type[MemoryGauge] = FakeGauge
+_CALL: type[BoundRun] = FakeCall
+_MODEL: type[LoadedModel] = FakeModel
+_RUNTIME: type[Runtime] = FakeRuntime
+_LAUNCH: type[Launch] = FakeLaunch
+_LAUNCHER: type[Launcher] = FakeLauncher
