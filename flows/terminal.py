@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from rich.console import Console
+from rich.console import Console, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -45,7 +45,8 @@ def _table(rows: tuple[Row, ...]) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for title in titles:
         is_text = title in ("point", "variant", "state", "note")
-        table.add_column(title, justify="left" if is_text else "right", no_wrap=title != "note", overflow="fold")
+        cut: OverflowMethod = "ellipsis" if title == "note" else "fold"  # the summary has it in full
+        table.add_column(title, justify="left" if is_text else "right", no_wrap=True, overflow=cut)
     for row in rows:
         table.add_row(*(Text(row[title]) for title in titles))
     return table
