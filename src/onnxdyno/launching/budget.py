@@ -52,11 +52,15 @@ def affordable(points: Sequence[Point], calls_ns: Mapping[Point, int], launches:
 
 
 def share_out(points: Sequence[Point], calls_ns: Mapping[Point, int], left_ns: int) -> dict[Point, int]:
-    """Time for each point of one launch: at least its least, at most what it can use, what is left shared evenly."""
-    wants = {point: WANTED_NS + WANTED_CALLS * calls_ns[point] for point in points}
-    budgets: dict[Point, int] = {}
-    for place, point in enumerate(sorted(points, key=wants.__getitem__)):
-        fair_ns = max(0, left_ns) // (len(points) - place)
-        budgets[point] = max(LEAST_CALLS * calls_ns[point], min(wants[point], fair_ns))
-        left_ns -= budgets[point]
+    """Time for each point of one launch: its least, and an even share of what that leaves, up to what it can use.
+
+    The sum exceeds `left_ns` only where the least needs alone do.
+    """
+    budgets = {point: LEAST_CALLS * calls_ns[point] for point in points}
+    spare_ns = max(0, left_ns - sum(budgets.values()))
+    for place, point in enumerate(sorted(points, key=calls_ns.__getitem__)):
+        wanted_ns = WANTED_NS + WANTED_CALLS * calls_ns[point] - budgets[point]
+        extra_ns = min(wanted_ns, spare_ns // (len(points) - place))
+        budgets[point] += extra_ns
+        spare_ns -= extra_ns
     return budgets

@@ -17,6 +17,8 @@ from onnxdyno.ports import Exit, Launcher
 MOST_DEATHS = 2
 """A point is tried again once after its process died: the cause may have been outside (a kill, a neighbour)."""
 
+_LAST_WORDS = 400
+
 Answer = LaunchReading | Measured | Skipped | MemoryReading | Profile | Ran
 
 
@@ -111,7 +113,13 @@ def _expected(event: Event | Probe) -> Event:
 
 def _is_final(end: Exit) -> bool:
     """Whether the same would happen again: a hang, or memory."""
-    return end.timed_out or end.oom_killed
+    return end.timed_out or _ran_out_of_memory(end)
+
+
+def _ran_out_of_memory(end: Exit) -> bool:
+    """Killed for it by the kernel, or ended by a failed allocation that nothing could catch (in another thread)."""
+    last = end.stderr_tail.strip()[-_LAST_WORDS:]
+    return end.oom_killed or (end.status != 0 and any(mark in last for mark in ("std::bad_alloc", "MemoryError")))
 
 
 def _fallen(turn: Turn, assignment: Assignment, end: Exit, where: str) -> Skipped:
@@ -120,8 +128,8 @@ def _fallen(turn: Turn, assignment: Assignment, end: Exit, where: str) -> Skippe
 
 
 def _cause(end: Exit, where: str) -> tuple[PointState, str, str]:
-    if end.oom_killed:
-        reason = f"the kernel ended the measuring process {where}: out of memory."
+    if _ran_out_of_memory(end):
+        reason = f"the measuring process ended {where}: out of memory."
         return PointState.OOM, reason, "Try a smaller size or a device with more memory."
     if end.timed_out:
         reason = f"the measuring process did not answer in time {where}."
