@@ -45,11 +45,11 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
     return tuple(
         point_finding(
             point,
-            sorted(measured[point], key=lambda each: each.launch),
-            skipped[point],
-            memory.get(point),
-            run.plan,
-            reference,
+            measured=sorted(measured[point], key=lambda each: each.launch),
+            skipped=skipped[point],
+            memory=memory.get(point),
+            plan=run.plan,
+            reference=reference,
         )
         for point in sorted(everything, key=lambda point: (point.variant, _in_order(point.sizes)))
     )

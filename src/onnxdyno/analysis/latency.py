@@ -20,6 +20,7 @@ ONE_LAUNCH = "one launch: what differs between launches is unknown; ask for two 
 
 def point_finding(
     point: Point,
+    *,
     measured: Sequence[Measured],
     skipped: Sequence[Skipped],
     memory: MemoryReading | None,
@@ -119,13 +120,23 @@ def _state(
     """The worst state of the launches; a launch that is missing makes a point at most `unconverged`."""
     states = {each.state for each in measured}
     worst = next(state for state in _WORST_FIRST if state in states)
-    reasons = [f"launch {each.launch}: {each.reason}" for each in measured if each.state is worst and each.reason]
+    reasons = _why(worst, measured)
     if len(measured) < plan.spec.launches:
         lost = [f"launch {each.launch}: {each.state.value}: {each.reason}" for each in skipped]
         if worst is PointState.OK:
             worst = PointState.UNCONVERGED
         reasons = [f"{len(measured)} of {plan.spec.launches} launches.", *lost, *reasons]
     return worst, " ".join(reasons) or None
+
+
+def _why(worst: PointState, measured: Sequence[Measured]) -> list[str]:
+    """The reasons of the worst launches; where budgets ran out, in one sentence with the runs of each launch."""
+    worst_launches = [each for each in measured if each.state is worst and each.reason]
+    if worst is not PointState.UNCONVERGED:
+        return [f"launch {each.launch}: {each.reason}" for each in worst_launches]
+    runs = ", ".join(str(each.runs) for each in measured)
+    short = f"in {len(worst_launches)} of {len(measured)} launches" if len(measured) > 1 else "in its one launch"
+    return [f"the time budget ended before the protocol's precision {short} (steady runs: {runs}). Raise --budget."]
 
 
 def _unmeasured(point: Point, skipped: Sequence[Skipped], memory: MemoryReading | None) -> PointFinding:
