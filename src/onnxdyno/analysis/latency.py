@@ -65,11 +65,12 @@ def kept_samples(measured: Measured) -> list[int]:
 
 
 def over_launches(values: Sequence[float]) -> Estimate:
-    """Median of one value per launch, with the t interval over launches (not below 0)."""
+    """Median of one value per launch, with the t interval over launches (not below 0, and never beside the median)."""
+    middle = float(median(values))
     interval = t_interval(values)
     if interval is None:
-        return Estimate(value=median(values), reason=ONE_LAUNCH)
-    return Estimate(value=median(values), low=max(0.0, interval[0]), high=interval[1])
+        return Estimate(value=middle, reason=ONE_LAUNCH)
+    return Estimate(value=middle, low=max(0.0, min(interval[0], middle)), high=max(interval[1], middle))
 
 
 def tail(measured: Sequence[Measured], pooled: Sequence[int], q: float) -> Estimate:
