@@ -8,6 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
 from onnxdyno.domain.errors import InfrastructureError, ObjectChanged, OnnxdynoError
+from onnxdyno.domain.text import printable
 
 RETRIES: Final = 2
 DELAYS_S: Final = (2.0, 8.0)
@@ -25,11 +26,15 @@ def is_worth_retrying(_task: Task[..., Any], _task_run: TaskRun, state: State[An
 
 
 class _ExpectedFailuresAreOneLine(logging.Filter):
-    """Takes the traceback off a record about an `OnnxdynoError`: its text says what to do, its stack helps nobody."""
+    """Replaces the traceback of an `OnnxdynoError` by its text, which says what to do; its stack helps nobody."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and isinstance(record.exc_info[1], OnnxdynoError):
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, OnnxdynoError):
             record.exc_info = None
+            said = record.getMessage()
+            if str(error) not in said:
+                record.msg, record.args = "%s: %s", (said, printable(str(error), 1000))
         return True
 
 

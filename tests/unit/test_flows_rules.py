@@ -152,7 +152,9 @@ def test_the_log_of_an_expected_failure_has_no_traceback_and_that_of_a_fault_has
         assert logger.filter(record)
         return record
 
-    assert record_of(StoreError("no answer")).exc_info is None
+    expected = record_of(StoreError("no answer"))
+    assert expected.exc_info is None
+    assert expected.getMessage() == "ended: no answer"
     assert record_of(RuntimeError("a fault")).exc_info
 
 
