@@ -140,6 +140,11 @@ class Process:
         self._kills_before = oom_kills()
         self._timed_out = False
 
+    @property
+    def pid(self) -> int:
+        """Its process id, which is also that of its group and session."""
+        return self._child.pid
+
     def events(self, silence_s: Callable[[], float]) -> Generator[bytes, None, None]:
         """Lines as they come. Ends with the process, or when it said nothing for `silence_s()`, asked at each line."""
         pending = bytearray()
