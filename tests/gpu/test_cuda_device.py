@@ -1,6 +1,7 @@
 """What only a machine with an NVIDIA GPU can show: the right provider on the pinned device, and its memory."""
 
 import ctypes
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,11 @@ def test_the_gauge_sees_a_block_of_device_memory_come(gpu: Device) -> None:
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=True, env={"CUDA_VISIBLE_DEVICES": gpu.id}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": gpu.id},
     )
     assert done.stdout.strip() == "True"
