@@ -1,4 +1,4 @@
-"""What measuring costs: `python benchmarks/loop_cost.py`. Every number against a reference in the same process, in turn.
+"""What measuring costs: `python benchmarks/loop_cost.py`. Each number against a reference in the same process, in turn.
 
 1. The timed loop on a no-op against a bare loop of two clock calls: nanoseconds inside a reading (part of every
    published latency) and around it (part of none, but throughput sees them). Aims: at most 40 inside, 300 around.

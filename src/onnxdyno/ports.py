@@ -73,7 +73,7 @@ class BoundRun(Protocol):
         ...
 
     def outputs(self) -> Sequence[tuple[str, Any]]:
-        """Name and value of each output of the last call; tensors as numpy arrays."""
+        """Name and value of each output for the bound inputs; tensors as numpy arrays. May make one more call."""
         ...
 
 
