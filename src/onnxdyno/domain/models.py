@@ -67,6 +67,8 @@ class InputRecipe:
     `rule`: `normal` (standard normal floats) · `uniform` (floats in [low, high)) · `integers` (in [low, high)) ·
     `constant` (all `low`) · `arange` (0, 1, 2 … along the last dimension) · `strings` · `file` (an `.npz` entry).
     `dtype` is a numpy name, or `bfloat16`, or `string`. `kind` as in `TensorSpec`.
+    The sizes of `axes` are added to the values of `constant` and `arange`: lengths that agree with their sequence,
+    positions that go on after the past. Values must stay below `bound`, the rows of the table that they index.
     """
 
     name: str
@@ -78,6 +80,8 @@ class InputRecipe:
     high: float = 1.0
     path: str | None = None
     why: str = ""
+    axes: tuple[str, ...] = ()
+    bound: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,8 @@ class Signature:
     op_types: tuple[tuple[str, int], ...]
     external_files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    limits: tuple[tuple[str, int], ...] = ()
+    """(axis name, largest size) that tables of positions in the file allow."""
 
     def axis(self, role: Role) -> Axis | None:
         """The first axis with this role, or None."""

@@ -1,19 +1,18 @@
 """Axes: the dimensions of a model's inputs that can be varied, solved jointly, each with its role."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx import ModelProto
 
 from onnxdyno.domain.axes import Axis, Role
 from onnxdyno.domain.models import Dim
 from onnxdyno.graphs.declared import Declared, Sum, as_sum, is_generated
-from onnxdyno.graphs.roles import is_cache, named_role, positional_roles
-from onnxdyno.graphs.tracing import Evidence, InputDim
+from onnxdyno.graphs.grouping import Roles, grouped
+from onnxdyno.graphs.roles import named_role, positional_roles
+from onnxdyno.graphs.tracing import At, Evidence, Extent, InputDim
 from onnxdyno.graphs.walking import walk
 
-_SPATIAL_WEIGHT = 6
 _MERGED_ROLES = (Role.BATCH, Role.SEQUENCE, Role.HEIGHT, Role.WIDTH)
 _LISTED_WHEN_FIXED = (Role.BATCH, Role.HEIGHT, Role.WIDTH, Role.SEQUENCE)
 _TOTAL = re.compile(r"total.*(seq|len)", re.IGNORECASE)
@@ -27,19 +26,37 @@ class Solved:
     dims: dict[str, tuple[Dim, ...]]
     evidence: Evidence
     notes: tuple[str, ...]
+    outputs: dict[str, tuple[Axis | None, ...]]
+    """Output -> the axis that each dimension is as long as, where the walk could follow one to it."""
+    limits: tuple[tuple[str, int], ...]
+    """(axis, largest size) that tables of positions in the file allow."""
+    counted: dict[str, Dim]
+    """Input -> the dimension that its values count (lengths of sequences)."""
 
 
 def solve(model: ModelProto, inputs: tuple[Declared, ...]) -> Solved:
     """Which dimensions are one, what they mean, and which stay free. Reads the graph, runs nothing."""
     sums, notes = _sums(inputs)
     dims = _input_dims(inputs, sums)
-    evidence = walk(model, dims).evidence
-    groups = _groups(inputs, dims, evidence, sums)
+    trace = walk(model, dims)
+    evidence = trace.evidence
     by_position = {value.name: positional_roles(value) for value in inputs}
-    roles = _Roles(by_position=by_position, dims=dims, evidence=evidence)
+    roles = Roles(by_position=by_position, dims=dims, evidence=evidence)
+    groups, taken_apart = grouped(inputs, dims, roles, sums)
     axes = _Axes(dims=dims, groups=groups, roles=roles, sums=sums)
     solved = {value.name: tuple(axes.dim(value, i) for i in range(len(value.dims or ()))) for value in inputs}
-    return Solved(axes=axes.listed(), dims=solved, evidence=evidence, notes=(*notes, *axes.notes))
+    return Solved(
+        axes=axes.listed(),
+        dims=solved,
+        evidence=evidence,
+        notes=(*notes, *taken_apart, *axes.notes),
+        outputs={
+            value.name: tuple(axes.followed(extent) for extent in trace.extents.get(value.name, ()))
+            for value in model.graph.output
+        },
+        limits=axes.limits(evidence.limits),
+        counted={name: dim for name, at in evidence.lengths.items() if (dim := axes.counted(at)) is not None},
+    )
 
 
 def _sums(inputs: tuple[Declared, ...]) -> tuple[dict[str, Sum], list[str]]:
@@ -71,71 +88,10 @@ def _input_dims(inputs: tuple[Declared, ...], sums: dict[str, Sum]) -> tuple[Inp
     return tuple(dims)
 
 
-def _groups(
-    inputs: tuple[Declared, ...], dims: tuple[InputDim, ...], evidence: Evidence, sums: dict[str, Sum]
-) -> list[int]:
-    """For every dimension the first dimension that must be equal to it: same symbol, or equal by the graph."""
-    parent = list(range(len(dims)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    def tie(pairs: Iterable[tuple[int, int]]) -> None:
-        for left, right in pairs:
-            low, high = sorted((root(left), root(right)))
-            parent[high] = low
-
-    caches = {value.name for value in inputs if is_cache(value)}
-    first: dict[object, int] = {}
-    for i, dim in enumerate(dims):
-        if dim.size is None and dim.symbol is not None:
-            tie([(first.setdefault(dim.symbol, i), i)])
-        elif dim.size is None and dim.input in caches:
-            tie([(first.setdefault((dim.rank, dim.position), i), i)])
-    tie(pair for pair in evidence.equal if all(dims[i].symbol not in sums for i in pair))
-    return [root(i) for i in range(len(dims))]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Roles:
-    """The role of one dimension, and of all that are equal to it."""
-
-    by_position: dict[str, tuple[Role, ...]]
-    dims: tuple[InputDim, ...]
-    evidence: Evidence
-
-    def votes(self, i: int) -> dict[Role, int]:
-        """Weights for one dimension: by use in the graph, by name, by position."""
-        votes = dict(self.evidence.votes.get(i, {}))
-        dim = self.dims[i]
-        named = None if dim.symbol is None else named_role(dim.symbol)
-        if named is not None:
-            votes[named[0]] = max(named[1], votes.get(named[0], 0))
-        if dim.input in self.by_position:
-            votes.setdefault(self.by_position[dim.input][dim.position], 1)
-        return votes
-
-    def of(self, members: Iterable[int]) -> tuple[Role, int]:
-        """(role, weight) of dimensions that are one."""
-        best: dict[Role, int] = {}
-        for i in members:
-            for role, weight in self.votes(i).items():
-                best[role] = max(weight, best.get(role, 0))
-        return max(best.items(), key=lambda vote: vote[1], default=(Role.OTHER, 0))
-
-    def spatial(self, i: int) -> Role | None:
-        """HEIGHT or WIDTH where this very dimension is used as one."""
-        votes = self.evidence.votes.get(i, {})
-        return next((r for r in (Role.HEIGHT, Role.WIDTH) if votes.get(r, 0) >= _SPATIAL_WEIGHT), None)
-
-
 class _Axes:
     """Names for the groups of dimensions that are free, in the order of the inputs."""
 
-    def __init__(self, *, dims: tuple[InputDim, ...], groups: list[int], roles: _Roles, sums: dict[str, Sum]) -> None:
+    def __init__(self, *, dims: tuple[InputDim, ...], groups: list[int], roles: Roles, sums: dict[str, Sum]) -> None:
         self._dims, self._groups, self._roles, self._sums = dims, groups, roles, sums
         members: dict[int, list[int]] = {}
         for i, group in enumerate(groups):
@@ -176,6 +132,30 @@ class _Axes:
         axis = self._by_group[group]
         return Dim(role=self._roles.spatial(i) or axis.role, axes=(axis.name,), symbol=declared.symbol)
 
+    def followed(self, extent: Extent) -> Axis | None:
+        """The axis that a followed extent still is as long as."""
+        if not isinstance(extent, At) or not extent.exact or self._dims[extent.dim].size is not None:
+            return None
+        return self._by_group.get(self._groups[extent.dim])
+
+    def counted(self, extent: Extent) -> Dim | None:
+        """What values that count this extent are, if it is one dimension of an input."""
+        if not isinstance(extent, At) or not self._dims[extent.dim].input:
+            return None
+        size, axis = self._dims[extent.dim].size, self.followed(replace(extent, exact=True))
+        if size is not None:
+            return Dim(role=Role.SEQUENCE, constant=size)
+        return None if axis is None else Dim(role=axis.role, axes=(axis.name,))
+
+    def limits(self, rows: dict[int, int]) -> tuple[tuple[str, int], ...]:
+        """(axis name, rows of its smallest table of positions)."""
+        found: dict[str, int] = {}
+        for dim, most in rows.items():
+            axis = self.followed(At(dim))
+            if axis is not None:
+                found[axis.name] = min(most, found.get(axis.name, most))
+        return tuple(sorted(found.items()))
+
     def _axis_of(self, symbol: str) -> Axis:
         return self._by_group[self._groups[self._first_of[symbol]]]
 
@@ -204,7 +184,7 @@ class _Axes:
                 unnamed[role] = axis
 
     def _free_name(self, own: str | None, role: Role, place: str) -> str:
-        wishes = [own] if own is not None else ([role.value] if role is not Role.OTHER else [])
+        wishes = [*([own] if own is not None else []), *([role.value] if role is not Role.OTHER else [])]
         name = next((name for name in wishes if name not in self._taken), place)
         while name in self._taken:
             name += "_"

@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
 
 from onnxdyno.domain.axes import Role
 from onnxdyno.domain.models import Dim, InputRecipe
+from onnxdyno.graphs.axes import Solved
 from onnxdyno.graphs.declared import Declared
 from onnxdyno.graphs.overrides import RANGES
 from onnxdyno.graphs.tracing import Evidence
@@ -16,25 +19,78 @@ _NAMED: tuple[tuple[str, float, str], ...] = (
     (r"(im|image|orig|original).*(size|shape|hw)|target_size", 224, "an image size"),
 )
 
+_LENGTH = re.compile(r"(^|[._/-])(len|lens)$|length|seq_?lens?|seqlens")
+_STEPS = (Role.SEQUENCE, Role.TIME)
+
 _Choice = tuple[str, float, float, str]
 """rule, low, high, why."""
 
 
-def recipes(
-    inputs: Sequence[Declared], dims: dict[str, tuple[Dim, ...]], evidence: Evidence
-) -> tuple[InputRecipe, ...]:
+def recipes(inputs: Sequence[Declared], solved: Solved) -> tuple[InputRecipe, ...]:
     """One recipe per fed input."""
-    return tuple(_recipe(value, dims[value.name], evidence) for value in inputs)
+    return tuple(_recipe(value, solved) for value in inputs)
 
 
-def _recipe(value: Declared, dims: tuple[Dim, ...], evidence: Evidence) -> InputRecipe:
-    shape = dims
+def _recipe(value: Declared, solved: Solved) -> InputRecipe:
+    evidence = solved.evidence
+    shape = solved.dims[value.name]
     if value.dims is None and value.kind == "tensor":
         shape = (Dim(role=Role.BATCH, constant=1),)
     rule, low, high, why = _choose(value, evidence)
-    return InputRecipe(
-        name=value.name, kind=value.kind, dtype=value.dtype, dims=shape, rule=rule, low=low, high=high, why=why
+    rows = evidence.tables.get(value.name)
+    made = InputRecipe(
+        name=value.name,
+        kind=value.kind,
+        dtype=value.dtype,
+        dims=shape,
+        rule=rule,
+        low=low,
+        high=high,
+        why=why,
+        bound=min(rows) if rows and value.dtype.startswith(("int", "uint")) else None,
     )
+    if rule == "arange":
+        past = tuple(axis.name for axis in solved.axes if axis.role is Role.PAST and axis.size is None)[:1]
+        return replace(made, axes=past)
+    return _as_length(made, solved) or made
+
+
+def _as_length(made: InputRecipe, solved: Solved) -> InputRecipe | None:
+    """An integer input that says how long a sequence is agrees with it at every point."""
+    is_bound = made.bound is not None or made.name in solved.evidence.trips or "mask" in made.name.lower()
+    if made.kind != "tensor" or not made.dtype.startswith("int") or is_bound:
+        return None
+    counted = solved.counted.get(made.name) or _counted_by_name(made, solved)
+    if counted is None:
+        return None
+    what = " + ".join(counted.axes) or str(counted.constant)
+    low = counted.constant
+    return replace(made, rule="constant", low=low, high=low, axes=counted.axes, why=f"a length: {what}, all of it")
+
+
+def _counted_by_name(made: InputRecipe, solved: Solved) -> Dim | None:
+    """What a `lengths` input counts: the steps of the input with the most similar name. `seqlens_k` is one less."""
+    name = made.name.lower()
+    if len(made.dims) > 1 or _LENGTH.search(name) is None:
+        return None
+    past = tuple(axis.name for axis in solved.axes if axis.role is Role.PAST and axis.size is None)[:1]
+    steps = [
+        (_alike(name, f"{other} {'.'.join(dim.axes)}".lower()), dim)
+        for other, dims in solved.dims.items()
+        for dim in dims
+        if other != made.name and dim.role in _STEPS and len(dim.axes) == 1 and not dim.constant
+    ]
+    if not steps:
+        fixed = [dim for dims in solved.dims.values() for dim in dims if dim.role in _STEPS and dim.constant > 1]
+        return fixed[0] if fixed and not fixed[0].axes else None
+    best = max(steps, key=lambda step: step[0])[1]
+    is_total = "total" in name or "seqlens_k" in name
+    return replace(best, constant=-int("seqlens_k" in name), axes=(*(past if is_total else ()), *best.axes))
+
+
+def _alike(one: str, other: str) -> int:
+    """How many letters two names begin with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _choose(value: Declared, evidence: Evidence) -> _Choice:
@@ -74,7 +130,10 @@ def _choose_free(name: str, dtype: str) -> _Choice:
     if dtype in ("uint8", "int8"):
         low, high = RANGES[dtype]
         return "integers", low, high + 1, "the whole range"
-    if re.search(r"len(gth)?s?$", name):
+    named = _by_name(name)
+    if named is not None:
+        return named
+    if _LENGTH.search(name):
         return "constant", 1, 1, "a length"
     return "integers", 0, 2, "small integers"
 

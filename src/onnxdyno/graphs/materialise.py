@@ -3,15 +3,17 @@
 import hashlib
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.axes import AxisSizes, Role
 from onnxdyno.domain.errors import PointError
 from onnxdyno.domain.models import Dim, InputRecipe
 from onnxdyno.domain.outcomes import PointState
+from onnxdyno.graphs.overrides import RANGES
 
 _BLOCK = 1_048_583
 """Random values drawn per tensor before they repeat. A prime, so that the items of a batch still differ; drawing
@@ -53,11 +55,12 @@ def materialise(recipe: InputRecipe, sizes: AxisSizes, seed: int) -> Any:
     rng = np.random.default_rng(
         [seed % 2**64, int.from_bytes(hashlib.sha256(recipe.name.encode("utf-8", "replace")).digest()[:8])]
     )
+    made = replace(recipe, low=recipe.low + dim_size(Dim(role=Role.OTHER, axes=recipe.axes), sizes))
     fill = _FILLS[recipe.rule]
     try:
         if recipe.kind == "sequence":
-            return [fill(recipe, shape, dtype, rng) for _ in range(_SEQUENCE_LENGTH)]
-        return fill(recipe, shape, dtype, rng)
+            return [fill(made, shape, dtype, rng) for _ in range(_SEQUENCE_LENGTH)]
+        return fill(made, shape, dtype, rng)
     except MemoryError as error:
         raise _does_not_fit(recipe, shape) from error
 
@@ -94,7 +97,10 @@ def _integers(recipe: InputRecipe, shape: tuple[int, ...], dtype: np.dtype[Any],
 
 
 def _constant(recipe: InputRecipe, shape: tuple[int, ...], dtype: np.dtype[Any], _: np.random.Generator) -> Any:
-    value = recipe.low if dtype.kind not in "iub" else int(recipe.low)
+    value: float = recipe.low
+    if dtype.kind in "iub":
+        least, most = RANGES.get(recipe.dtype, (0, 1))
+        value = int(min(max(recipe.low, least), most))
     return np.full(shape, value, dtype=dtype)
 
 

@@ -4,6 +4,7 @@ from onnx import NodeProto
 
 from onnxdyno.domain.axes import Role
 from onnxdyno.graphs.shapes import Outputs, Rule, broadcast, constant_of, extents_of, origin_of
+from onnxdyno.graphs.targets import limit
 from onnxdyno.graphs.tracing import Extent, Extents, Trace, attribute, integer, integers, loosen
 
 _SPATIAL = {
@@ -114,6 +115,9 @@ def recurrent(trace: Trace, node: NodeProto) -> Outputs:
     for batch in batches:
         trace.vote(batch, Role.BATCH, 8)
     together = trace.meet(batches) if batches else None
+    origin = origin_of(trace, node, 4)
+    if origin is not None:
+        trace.evidence.lengths.setdefault(origin, steps)
     for state in states:
         trace.pin(state[2], integer(node, "hidden_size", 0))
     directions = w[0] if w else None
@@ -130,8 +134,11 @@ def gather(trace: Trace, node: NodeProto) -> Outputs:
     if not data:
         return [None]
     axis = integer(node, "axis", 0) % len(data)
-    size = data[axis]
+    size = trace.size(data[axis])
     origin = origin_of(trace, node, 1)
+    counted = trace.counted.get(node.input[1]) if len(node.input) > 1 else None
+    if counted is not None and isinstance(size, int):
+        limit(trace, counted, size)
     if isinstance(size, int) and origin is not None:
         trace.evidence.tables.setdefault(origin, []).append(size)
         tokens(trace, indices)
@@ -159,8 +166,12 @@ def compare(trace: Trace, node: NodeProto) -> Outputs:
     for this, that in ((0, 1), (1, 0)):
         values = constant_of(trace, node, that)
         origin = origin_of(trace, node, this)
-        if origin is not None and values is not None and len(values) == 1:
+        if origin is None or that >= len(node.input):
+            continue
+        if values is not None and len(values) == 1:
             trace.evidence.compared.setdefault(origin, []).append(values[0])
+        elif node.op_type == "Equal" and (depth := trace.ramp(node.input[that])) is not None:
+            trace.evidence.tables.setdefault(origin, []).append(depth)  # a one-hot spelt out
     return broadcast(trace, node)
 
 

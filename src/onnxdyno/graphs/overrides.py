@@ -31,7 +31,7 @@ def override(made: tuple[InputRecipe, ...], rules: Sequence[InputRule]) -> tuple
 
 def _overridden(recipe: InputRecipe, rule: InputRule) -> InputRecipe:
     if rule.path is not None:
-        return replace(recipe, rule="file", path=rule.path, why="a file, by the spec")
+        return replace(recipe, rule="file", path=rule.path, axes=(), why="a file, by the spec")
     low, high = (rule.value, rule.value) if rule.value is not None else (rule.low, rule.high)
     low = 0.0 if low is None else low
     high = low + 1 if high is None else high
@@ -42,7 +42,7 @@ def _overridden(recipe: InputRecipe, rule: InputRule) -> InputRecipe:
         )
     is_whole = recipe.dtype.startswith(("int", "uint", "bool"))
     kind = "constant" if rule.value is not None else ("integers" if is_whole else "uniform")
-    return replace(recipe, rule=kind, low=low, high=high, path=None, why="by the spec")
+    return replace(recipe, rule=kind, low=low, high=high, path=None, axes=(), why="by the spec")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ def extents_of(trace: Trace, node: NodeProto, position: int) -> Extents | None:
 
 def constant_of(trace: Trace, node: NodeProto, position: int) -> tuple[int, ...] | None:
     """Values of one input of a node, if they are few integers stored in the file."""
-    return trace.constants.get(node.input[position]) if position < len(node.input) else None
+    return trace.constants(node.input[position]) if position < len(node.input) else None
 
 
 def origin_of(trace: Trace, node: NodeProto, position: int) -> str | None:
@@ -78,29 +78,14 @@ def unsqueeze(trace: Trace, node: NodeProto) -> Outputs:
 
 
 def squeeze(trace: Trace, node: NodeProto) -> Outputs:
-    """Dimensions of size 1 go; which ones must be written in the file."""
+    """Dimensions of size 1 go; which ones must be written in the file, or all sizes be known."""
     x = extents_of(trace, node, 0)
     axes = None if x is None else axes_of(trace, node, 1, len(x))
+    if x is not None and axes is None and len(node.input) < 2 and all(trace.size(e) is not None for e in x):
+        axes = tuple(i for i, e in enumerate(x) if trace.size(e) == 1)
     if x is None or axes is None:
         return [None]
     return [tuple(e for i, e in enumerate(x) if i not in axes)]
-
-
-def reshape(trace: Trace, node: NodeProto) -> Outputs:
-    """Reshape to a shape written in the file: 0 keeps a dimension, -1 ends its trace."""
-    x, shape = extents_of(trace, node, 0), constant_of(trace, node, 1)
-    if shape is None:
-        return [None]
-    kept = x or ()
-    return [
-        tuple((kept[i] if i < len(kept) else None) if s == 0 else (s if s > 0 else None) for i, s in enumerate(shape))
-    ]
-
-
-def flatten(trace: Trace, node: NodeProto) -> Outputs:
-    """[batch, everything else] for the usual axis 1."""
-    x = extents_of(trace, node, 0)
-    return [(x[0], None) if x and integer(node, "axis", 1) == 1 else (None, None)]
 
 
 def concat(trace: Trace, node: NodeProto) -> Outputs:
@@ -116,17 +101,6 @@ def concat(trace: Trace, node: NodeProto) -> Outputs:
     ]
 
 
-def cut(trace: Trace, node: NodeProto) -> Outputs:
-    """Slice: sizes change along the axes, or anywhere when those are unknown."""
-    x = extents_of(trace, node, 0)
-    if x is None:
-        return [None]
-    axes = axes_of(trace, node, 3, len(x))
-    if axes is None:
-        return [loosen(x)]
-    return [tuple(loosen([e])[0] if i in axes else e for i, e in enumerate(x))]
-
-
 def pad(trace: Trace, node: NodeProto) -> Outputs:
     """Sizes change where the padding is not 0."""
     x = extents_of(trace, node, 0)
@@ -139,13 +113,17 @@ def pad(trace: Trace, node: NodeProto) -> Outputs:
 
 
 def split(trace: Trace, node: NodeProto) -> Outputs:
-    """Every part keeps the other dimensions."""
+    """Every part keeps the other dimensions; a size that the file fixes is divided."""
     x = extents_of(trace, node, 0)
     if not x:
         return [None] * len(node.output)
     axis = integer(node, "axis", 0) % len(x)
-    part = tuple(loosen([e])[0] if i == axis else e for i, e in enumerate(x))
-    return [part] * len(node.output)
+    sizes = integers(node, "split") or constant_of(trace, node, 1)
+    whole, parts = trace.size(x[axis]), len(node.output)
+    if sizes is None and whole is not None and whole % parts == 0 and not (len(node.input) > 1 and node.input[1]):
+        sizes = (whole // parts,) * parts
+    cut: Extents = loosen([x[axis]]) * parts if sizes is None or len(sizes) != parts else sizes
+    return [(*x[:axis], size, *x[axis + 1 :]) for size in cut]
 
 
 def reduce(trace: Trace, node: NodeProto) -> Outputs:

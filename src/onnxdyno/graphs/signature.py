@@ -33,7 +33,7 @@ def signature_of(model: ModelProto) -> Signature:
         inputs=tuple(_spec(value, solved.dims.get(value.name)) for value in inputs),
         outputs=tuple(_output(declared(value), solved) for value in model.graph.output),
         axes=solved.axes,
-        recipes=recipes(inputs, solved.dims, solved.evidence),
+        recipes=recipes(inputs, solved),
         opset=next((int(o.version) for o in model.opset_import if o.domain in _DEFAULT_DOMAINS), 0),
         domains=tuple((printable(o.domain), int(o.version)) for o in model.opset_import),
         ir_version=int(model.ir_version),
@@ -45,6 +45,7 @@ def signature_of(model: ModelProto) -> Signature:
         op_types=tuple(Counter(_op_type(node) for node in every_node).most_common()),
         external_files=named_files(model),
         notes=(*solved.notes, *_notes(model, inputs)),
+        limits=solved.limits,
     )
 
 
@@ -53,21 +54,18 @@ def _spec(value: Declared, dims: tuple[Dim, ...] | None) -> TensorSpec:
 
 
 def _output(value: Declared, solved: Solved) -> TensorSpec:
-    """Outputs name axes where the symbol is an input's; their sizes are never needed to run."""
+    """Outputs name axes where the walk followed one to them, or the symbol is an input's: never needed to run."""
     by_symbol = {symbol: axis for axis in solved.axes for symbol in axis.symbols}
+    followed = solved.outputs.get(value.name, ())
     dims = []
-    for dim in value.dims or ():
-        axis = by_symbol.get(dim.symbol or "")
+    for i, dim in enumerate(value.dims or ()):
+        seen = followed[i] if len(followed) == len(value.dims or ()) and dim.size is None else None
+        axis = seen or by_symbol.get(dim.symbol or "")
         if axis is not None:
             dims.append(Dim(role=axis.role, axes=(axis.name,), symbol=dim.symbol))
         else:
-            dims.append(
-                Dim(
-                    role=Role.OTHER,
-                    constant=dim.size or 0,
-                    symbol=dim.symbol or (None if dim.size is not None else "?"),
-                )
-            )
+            symbol = dim.symbol or (None if dim.size is not None else "?")
+            dims.append(Dim(role=Role.OTHER, constant=dim.size or 0, symbol=symbol))
     return _spec(value, tuple(dims))
 
 

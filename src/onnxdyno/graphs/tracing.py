@@ -2,18 +2,23 @@
 
 Roles, equalities and value ranges come from what the graph does with an input (convolves it, feeds it to a recurrent
 state, looks it up in a table), not from names alone. Nothing is computed; what an op does to its shape is either known
-here or the trace ends.
+here or the trace ends. Shapes that the graph computes (Shape, Gather, Concat ...) are followed as values, see
+`arithmetic`.
 """
 
 from collections import ChainMap
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, numpy_helper
 
 from onnxdyno.domain.axes import Role
 
 _SMALL_ELEMENTS = 256
+_MOST_RAMP_ELEMENTS = 1 << 16
+MOST_ELEMENTS = 64
+"""Dimensions of a value, and elements of a tensor, that are followed: no real shape has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,7 @@ class At:
 
 Extent = int | At | None
 Extents = tuple[Extent, ...]
+"""Sizes of the dimensions of a value; or, of a small integer tensor, its elements in order."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,33 +59,76 @@ class Evidence:
     """Input -> integer constants that its values are compared with."""
     trips: set[str] = field(default_factory=set)
     """Inputs whose value is a trip count."""
+    lengths: dict[str, Extent] = field(default_factory=dict)
+    """Input -> the dimension that its values count (lengths of sequences)."""
+    limits: dict[int, int] = field(default_factory=dict)
+    """Dynamic dimension -> rows of the smallest table of positions that it indexes."""
 
 
 class Trace:
-    """State of the walk: extents, small integer constants and value origins of every name in scope."""
+    """State of the walk: extents, small integer values and value origins of every name in scope."""
 
     def __init__(self, dims: Sequence[InputDim]) -> None:
         self.dims = dims
         self.evidence = Evidence()
         self.extents: MutableMapping[str, Extents] = {}
-        self.constants: MutableMapping[str, tuple[int, ...]] = {}
+        self.values: MutableMapping[str, Extents] = {}
         self.origins: MutableMapping[str, str] = {}
+        self.stored: MutableMapping[str, TensorProto] = {}
+        self.counted: MutableMapping[str, At] = {}
+        """Names that hold 0, 1, 2 ... up to a dimension's size."""
 
     def add_constant(self, name: str, tensor: TensorProto) -> None:
         """A tensor stored in the file: its extents, and its values if they are few integers."""
         self.extents[name] = tuple(int(size) for size in tensor.dims)
+        self.stored[name] = tensor
         values = small_integers(tensor)
-        if values is not None:
-            self.constants[name] = values
+        if values is not None and len(values) <= MOST_ELEMENTS:
+            self.values[name] = values
 
-    def inner(self) -> "Trace":
-        """A scope that sees this one; what it defines stays inside, what it finds is shared."""
+    def inner(self, *, is_closed: bool = False) -> "Trace":
+        """A scope; what it defines stays inside, what it finds is shared. A closed one sees nothing of this one."""
         scope = Trace(self.dims)
         scope.evidence = self.evidence
-        scope.extents = ChainMap({}, self.extents)
-        scope.constants = ChainMap({}, self.constants)
-        scope.origins = ChainMap({}, self.origins)
+        if not is_closed:
+            scope.extents = ChainMap({}, self.extents)
+            scope.values = ChainMap({}, self.values)
+            scope.origins = ChainMap({}, self.origins)
+            scope.stored = ChainMap({}, self.stored)
+            scope.counted = ChainMap({}, self.counted)
         return scope
+
+    def hand_over(self, name: str, scope: "Trace", inner_name: str) -> None:
+        """What is known of `name` here is known of `inner_name` in another scope."""
+        if name in self.extents:
+            scope.extents[inner_name] = self.extents[name]
+        if name in self.values:
+            scope.values[inner_name] = self.values[name]
+        if name in self.origins:
+            scope.origins[inner_name] = self.origins[name]
+        if name in self.stored:
+            scope.stored[inner_name] = self.stored[name]
+        if name in self.counted:
+            scope.counted[inner_name] = self.counted[name]
+
+    def constants(self, name: str) -> tuple[int, ...] | None:
+        """Values of a small integer tensor, if all are known numbers."""
+        values = self.values.get(name)
+        if values is None:
+            return None
+        sizes = [self.size(value) for value in values]
+        return None if None in sizes else tuple(size for size in sizes if size is not None)
+
+    def size(self, extent: Extent) -> int | None:
+        """The number behind an extent: known where the file fixes it."""
+        if isinstance(extent, At):
+            return self.dims[extent.dim].size if extent.exact else None
+        return extent
+
+    def ramp(self, name: str) -> int | None:
+        """n, if the file stores 0, 1 ... n - 1 under this name."""
+        tensor = self.stored.get(name)
+        return None if tensor is None else _ramp(tensor)
 
     def is_dynamic(self, extent: Extent) -> bool:
         """Whether the extent comes from an input dimension without a declared size."""
@@ -124,6 +173,18 @@ class Trace:
                 self.vote(extent, Role.OTHER, 2)
         self.pin(left, right)
         self.pin(right, left)
+
+
+def _ramp(tensor: TensorProto) -> int | None:
+    count = int(np.prod([int(size) for size in tensor.dims], dtype=object))
+    is_integer = tensor.data_type in (TensorProto.INT64, TensorProto.INT32)
+    if not is_integer or not 2 <= count <= _MOST_RAMP_ELEMENTS or tensor.data_location == TensorProto.EXTERNAL:
+        return None
+    try:
+        values = numpy_helper.to_array(tensor).reshape(-1)
+    except (ValueError, TypeError):
+        return None
+    return count if len(values) == count and bool((values == np.arange(count)).all()) else None
 
 
 def loosen(extents: Sequence[Extent]) -> Extents:

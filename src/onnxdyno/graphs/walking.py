@@ -1,10 +1,18 @@
 """The walk itself: every node of a graph in order, subgraphs in the scope they see. See `tracing`."""
 
-from onnx import GraphProto, ModelProto, NodeProto
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from onnxdyno.graphs import meaning, shapes
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+from onnxdyno.graphs import arithmetic, meaning, shapes, targets
 from onnxdyno.graphs.shapes import Rule
-from onnxdyno.graphs.tracing import At, InputDim, Trace, attribute, loosen, subgraphs
+from onnxdyno.graphs.tracing import MOST_ELEMENTS, At, Extents, InputDim, Trace, attribute, loosen, subgraphs
+
+MOST_INLINED = 200_000
+"""Nodes of local functions that are walked in all: functions that call one another can stand for any number."""
+MOST_DEPTH = 32
+"""Calls of local functions within one another; a function that reaches itself is not a model."""
 
 _UNARY = (
     "Identity Cast CastLike Relu LeakyRelu Elu Selu Celu ThresholdedRelu PRelu Sigmoid HardSigmoid HardSwish Tanh "
@@ -22,6 +30,9 @@ _CARRY = frozenset(
     "Where Max Min Relu".split()
 )
 """Ops whose output holds values of their inputs: an id stays an id."""
+
+_KEEP_COUNT = frozenset("Identity Cast Unsqueeze Squeeze Reshape Expand".split())
+"""Ops whose output counts 0, 1, 2 ... if their input does."""
 
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_UNARY, shapes.same),
@@ -50,10 +61,15 @@ _RULES: dict[str, Rule] = {
     "Transpose": shapes.transpose,
     "Unsqueeze": shapes.unsqueeze,
     "Squeeze": shapes.squeeze,
-    "Reshape": shapes.reshape,
-    "Flatten": shapes.flatten,
+    "Reshape": targets.reshape,
+    "Flatten": targets.flatten,
     "Concat": shapes.concat,
-    "Slice": shapes.cut,
+    "Slice": targets.cut,
+    "Expand": targets.expand,
+    "Tile": targets.tile,
+    "Range": targets.count,
+    "ConstantOfShape": targets.made,
+    **dict.fromkeys(("Shape", "Size"), targets.sized),
     "Pad": shapes.pad,
     "Split": shapes.split,
     "Gather": meaning.gather,
@@ -71,43 +87,113 @@ _RULES: dict[str, Rule] = {
 def walk(model: ModelProto, dims: tuple[InputDim, ...]) -> Trace:
     """Follow `dims` (those of the fed inputs, in order) through the model. Linear in the number of nodes."""
     trace = Trace(dims)
+    found: dict[str, list[At]] = {}
     for i, dim in enumerate(dims):
-        trace.extents[dim.input] = (*trace.extents.get(dim.input, ()), At(i))
+        found.setdefault(dim.input, []).append(At(i))
+    trace.extents.update((name, tuple(extents)) for name, extents in found.items() if len(extents) <= MOST_ELEMENTS)
     fed = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
     for name in fed:
         trace.origins[name] = name
-        trace.extents.setdefault(name, ())
-    _graph(trace, model.graph)
+        if name not in found:
+            trace.extents.setdefault(name, ())
+    _Walk(functions={(f.domain, f.name): f for f in model.functions}).graph(trace, model.graph)
     return trace
 
 
-def _graph(trace: Trace, graph: GraphProto) -> None:
-    for tensor in graph.initializer:
-        trace.add_constant(tensor.name, tensor)
-    for node in graph.node:
-        _node(trace, node)
+@dataclass(slots=True, kw_only=True)
+class _Walk:
+    """The walk over one model: its local functions, and how many of their nodes were seen."""
+
+    functions: dict[tuple[str, str], FunctionProto]
+    inlined: int = 0
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+    def graph(self, trace: Trace, graph: GraphProto) -> None:
+        for tensor in graph.initializer:
+            trace.add_constant(tensor.name, tensor)
+        for node in graph.node:
+            self.node(trace, node)
+
+    def node(self, trace: Trace, node: NodeProto) -> None:
+        if self.functions and (node.domain, node.op_type) in self.functions:
+            self.call(trace, node, self.functions[node.domain, node.op_type])
+            return
+        if node.op_type == "Constant":
+            _constant(trace, node)
+            return
+        if node.op_type == "Loop" and node.input and node.input[0] in trace.origins:
+            trace.evidence.trips.add(trace.origins[node.input[0]])
+        inner = subgraphs(node)  # nested at most as deep as protobuf parses (100 messages), so recursion is bounded
+        if inner:
+            self.inside(trace, node, inner)
+        else:
+            _apply(trace, node)
+        if node.op_type in _CARRY:
+            origin = next((trace.origins[name] for name in node.input if name in trace.origins), None)
+            for name in node.output if origin is not None else ():
+                trace.origins[name] = str(origin)
+
+    def inside(self, trace: Trace, node: NodeProto, inner: Sequence[GraphProto]) -> None:
+        """Subgraphs in the scope they see. What both branches of an If agree on is known of its outputs."""
+        ends: list[list[Extents | None]] = []
+        for graph in inner:
+            scope = trace.inner()
+            _enter(scope, node, graph)
+            self.graph(scope, graph)
+            ends.append([scope.extents.get(value.name) for value in graph.output])
+        if node.op_type != "If" or len(ends) != 2:
+            return
+        for name, one, other in zip(node.output, *ends, strict=False):
+            if name and one is not None and other is not None and len(one) == len(other):
+                trace.extents[name] = tuple(a if a == b else loosen([a])[0] for a, b in zip(one, other, strict=True))
+
+    def call(self, trace: Trace, node: NodeProto, function: FunctionProto) -> None:
+        """The body of a local function, with this node's inputs in place of its own: a view, nothing is copied."""
+        name = (function.domain, function.name)
+        if name in self.calls or len(self.calls) >= MOST_DEPTH or self.inlined > MOST_INLINED:
+            return
+        scope = trace.inner(is_closed=True)
+        for outer, inner in zip(node.input, function.input, strict=False):
+            trace.hand_over(outer, scope, inner)
+        self.calls.append(name)
+        self.inlined += len(function.node)
+        given = {a.name: a for a in (*function.attribute_proto, *node.attribute)}
+        for part in function.node:
+            self.node(scope, _resolved(part, given))
+        self.calls.pop()
+        for outer, inner in zip(node.output, function.output, strict=False):
+            if outer:
+                scope.hand_over(inner, trace, outer)
 
 
-def _node(trace: Trace, node: NodeProto) -> None:
-    if node.op_type == "Constant":
-        _constant(trace, node)
-        return
-    if node.op_type == "Loop" and node.input and node.input[0] in trace.origins:
-        trace.evidence.trips.add(trace.origins[node.input[0]])
-    inner = subgraphs(node)  # nested at most as deep as protobuf parses (100 messages), so recursion is bounded
-    for graph in inner:
-        scope = trace.inner()
-        _enter(scope, node, graph)
-        _graph(scope, graph)
+def _resolved(node: NodeProto, given: dict[str, AttributeProto]) -> NodeProto:
+    """The node with attributes that refer to the function's own replaced by what the call gives."""
+    if not any(a.ref_attr_name for a in node.attribute):
+        return node
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    for a in node.attribute:
+        if not a.ref_attr_name:
+            copy.attribute.append(a)
+        elif a.ref_attr_name in given:
+            copy.attribute.append(given[a.ref_attr_name])
+            copy.attribute[-1].name = a.name
+    return copy
+
+
+def _apply(trace: Trace, node: NodeProto) -> None:
+    """What the rules say of the extents and of the elements of a node's outputs."""
     rule = _RULES.get(node.op_type)
-    if rule is not None and not inner:
-        for name, extents in zip(node.output, rule(trace, node), strict=False):
-            if name and extents is not None:
-                trace.extents[name] = extents
-    if node.op_type in _CARRY:
-        origin = next((trace.origins[name] for name in node.input if name in trace.origins), None)
-        for name in node.output if origin is not None else ():
-            trace.origins[name] = str(origin)
+    for name, extents in zip(node.output, rule(trace, node), strict=False) if rule is not None else ():
+        if name and extents is not None and len(extents) <= MOST_ELEMENTS:
+            trace.extents[name] = extents
+    rule_of_values = arithmetic.VALUES.get(node.op_type)
+    values = rule_of_values(trace, node) if rule_of_values is not None and node.output else None
+    if values is not None and len(values) <= MOST_ELEMENTS:
+        trace.values[node.output[0]] = values
+    if node.op_type in _KEEP_COUNT and node.input and node.input[0] in trace.counted:
+        trace.counted.update(dict.fromkeys(node.output[:1], trace.counted[node.input[0]]))
 
 
 def _constant(trace: Trace, node: NodeProto) -> None:
@@ -119,17 +205,20 @@ def _constant(trace: Trace, node: NodeProto) -> None:
         return
     ints, one = attribute(node, "value_ints"), attribute(node, "value_int")
     if ints is not None:
-        trace.constants[node.output[0]] = tuple(int(v) for v in ints.ints)
         trace.extents[node.output[0]] = (len(ints.ints),)
+        if len(ints.ints) <= MOST_ELEMENTS:
+            trace.values[node.output[0]] = tuple(int(v) for v in ints.ints)
     elif one is not None:
-        trace.constants[node.output[0]] = (int(one.i),)
+        trace.values[node.output[0]] = (int(one.i),)
         trace.extents[node.output[0]] = ()
 
 
 def _enter(scope: Trace, node: NodeProto, graph: GraphProto) -> None:
     """Names of a Loop's body that stand for the node's own inputs: carried values start with their extents."""
     if node.op_type == "Loop":
-        pairs = zip(list(graph.input)[2:], list(node.input)[2:], strict=False)
+        pairs: Iterable[tuple[str, str]] = zip(
+            [value.name for value in graph.input[2:]], list(node.input)[2:], strict=False
+        )
         for inner, outer in pairs:
             if (extents := scope.extents.get(outer)) is not None:
-                scope.extents[inner.name] = loosen(extents)
+                scope.extents[inner] = loosen(extents)
