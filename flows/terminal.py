@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from rich.console import Console, OverflowMethod
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -11,8 +11,11 @@ from flows.endings import Row, Summary
 from flows.tables import NOTHING
 from onnxdyno.domain.text import printable
 
-PIPE_COLUMNS = 150
+PIPE_COLUMNS = 160
 """Width of tables where there is no terminal to fit into."""
+
+NOTE_CHARACTERS = 56
+"""The summary has the reasons in full."""
 
 
 class OnlyFlowLines(logging.Filter):
@@ -45,8 +48,11 @@ def _table(rows: tuple[Row, ...]) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for title in titles:
         is_text = title in ("point", "variant", "state", "note")
-        cut: OverflowMethod = "ellipsis" if title == "note" else "fold"  # the summary has it in full
-        table.add_column(title, justify="left" if is_text else "right", no_wrap=True, overflow=cut)
+        table.add_column(title, justify="left" if is_text else "right", no_wrap=title != "note")
     for row in rows:
-        table.add_row(*(Text(row[title]) for title in titles))
+        table.add_row(*(Text(_cell(row, title)) for title in titles))
     return table
+
+
+def _cell(row: Row, title: str) -> str:
+    return printable(row[title], NOTE_CHARACTERS) if title == "note" else row[title]
