@@ -123,10 +123,11 @@ def _timing(assignment: Assignment, shop: Workshop) -> None:
 def _timed(assignment: Assignment, turn: Turn, loaded: LoadedModel, shop: Workshop) -> Measured:
     """The first binding makes the first call of this shape in this process: its time is a cold number."""
     began_ns = shop.clock()
-    sets = _input_sets(assignment, turn.point.sizes)
+    sets = [_feeds(assignment, turn.point.sizes, 0)]
     bound_ns = shop.clock()
     first = loaded.bind(sets[0], turn.point.variant)
     first_run_ns = shop.clock() - bound_ns
+    sets += _more_sets(assignment, turn, sets[0], first_run_ns)
     calls = [first, *(loaded.bind(feeds, turn.point.variant) for feeds in sets[1:])]
     left_ns = turn.budget_ns - (shop.clock() - began_ns)
     try:
@@ -217,12 +218,16 @@ def _feeds(assignment: Assignment, sizes: AxisSizes, ordinal: int) -> Feeds:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _input_sets(assignment: Assignment, sizes: AxisSizes) -> list[Feeds]:
-    first = _feeds(assignment, sizes, 0)
+def _more_sets(assignment: Assignment, turn: Turn, first: Feeds, call_ns: int) -> list[Feeds]:
+    """Further input sets to rotate through: as many as memory, and a tenth of the turn's time, can hold.
+
+    Binding a set makes a call, so at a slow point the time goes into samples instead.
+    """
     size_bytes = sum(value.nbytes for value in first.values() if isinstance(value, np.ndarray))
-    affordable = max(1, MOST_INPUT_BYTES // max(1, size_bytes))
-    count = min(assignment.protocol.input_sets, affordable)
-    return [first, *(_feeds(assignment, sizes, ordinal) for ordinal in range(1, count))]
+    by_memory = MOST_INPUT_BYTES // max(1, size_bytes) - 1
+    by_time = turn.budget_ns // 10 // max(1, call_ns)
+    count = max(0, min(assignment.protocol.input_sets - 1, by_memory, by_time))
+    return [_feeds(assignment, turn.point.sizes, ordinal) for ordinal in range(1, 1 + count)]
 
 
 def _skipped(point: Point, launch: int, error: PointError) -> Skipped:

@@ -34,13 +34,13 @@ def test_with_nothing_seen_nothing_is_predicted() -> None:
 
 
 def test_the_least_of_a_point_counts_its_launches_and_its_memory_process() -> None:
-    assert budget.least_ns(10, 3, is_memory_left=False) == 10 * 3 * 3
-    assert budget.least_ns(10, 3, is_memory_left=True) == 10 * (3 * 3 + 2)
+    assert budget.least_ns(10, 3, is_memory_left=False) == 10 * 3 * budget.LEAST_CALLS
+    assert budget.least_ns(10, 3, is_memory_left=True) == 10 * (3 * budget.LEAST_CALLS + budget.MEMORY_CALLS)
 
 
 def test_points_that_do_not_fit_are_the_dearest() -> None:
     calls_ns = {SMALL: SECOND, MIDDLE: 2 * SECOND, LARGE: 20 * SECOND}
-    assert budget.affordable((LARGE, SMALL, MIDDLE), calls_ns, 3, 60 * SECOND) == {SMALL, MIDDLE}
+    assert budget.affordable((LARGE, SMALL, MIDDLE), calls_ns, 3, 90 * SECOND) == {SMALL, MIDDLE}
 
 
 def test_one_point_is_kept_however_little_time_there_is() -> None:

@@ -5,11 +5,11 @@ from math import prod
 
 from onnxdyno.domain.plan import Point
 
-LEAST_CALLS = 3
-"""Calls that one launch needs at least for a point: the cold one, one warm-up, one sample."""
+LEAST_CALLS = 4
+"""Calls that one launch needs at least for a point: the cold one, one warm-up, two samples."""
 MEMORY_CALLS = 2
 """Calls of a point in its memory process."""
-SHARE = 0.75
+SHARE = 0.5
 """Share of the time left that the least needs of all points may add up to: the rest is for better intervals."""
 MEMORY_SHARE = 0.35
 """Share of the budget after which no further memory process starts."""
