@@ -1,0 +1,204 @@
+"""A whole run on scripted processes: what is kept, what is not tried again, what is left out and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from factories import cpu_device, image_signature, local_model, measured, memory_reading, origin, skipped
+from fakes import FINE
+from onnxdyno import planning, wire
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran
+from onnxdyno.domain.devices import Device
+from onnxdyno.domain.outcomes import LaunchReading, Measured, PointState, Profile, Skipped
+from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Point
+from onnxdyno.domain.runs import BenchmarkRun, Progress
+from onnxdyno.launching import Bench, Outside, carry_out
+from onnxdyno.ports import Exit, Launch
+from onnxdyno.storage.progress import MemoryLedger
+
+SECOND = 10**9
+
+
+@dataclass
+class Machine:
+    """A launcher and a clock: every process works as told, and each call of a point takes `call_ns` at batch 1."""
+
+    call_ns: int = 1_000_000
+    start_ns: int = SECOND // 2
+    out_of_memory_from: int = 10**9
+    refuses: tuple[int, ...] = ()
+    now_ns: int = 0
+    started: list[Assignment] = field(default_factory=list)
+
+    def clock(self) -> int:
+        return self.now_ns
+
+    def start(self, device: Device, assignment: bytes) -> Launch:
+        asked = wire.decode_assignment(assignment)
+        self.started.append(asked)
+        return _Process(machine=self, asked=asked)
+
+    def answer(self, asked: Assignment, point: Point, budget_ns: int) -> Event:
+        batch = dict(point.sizes)["batch"]
+        if dict(point.sizes)["height"] in self.refuses:
+            return skipped(point, PointState.SHAPE_ERROR)
+        if batch >= self.out_of_memory_from:
+            return skipped(point, PointState.OOM, "no memory")
+        took_ns = self.call_ns * batch
+        match asked.kind:
+            case Pass.PROBE:
+                self.now_ns += 2 * took_ns
+                return Ran(point=point, run_ns=took_ns, outputs=())
+            case Pass.MEMORY:
+                self.now_ns += self.start_ns + 2 * took_ns
+                return memory_reading(point, run_ns=took_ns)
+            case Pass.PROFILE:
+                return Profile(point=point, is_complete=True, runs=5, model_run_ns=took_ns, nodes=())
+            case Pass.TIMING:
+                self.now_ns += max(budget_ns, 3 * took_ns)
+                return measured(point, (took_ns,) * 10, launch=asked.launch)
+
+
+@dataclass
+class _Process:
+    machine: Machine
+    asked: Assignment
+
+    def events(self, silence_s: Any) -> Any:
+        self.machine.now_ns += self.machine.start_ns
+        yield wire.encode(
+            LaunchReading(launch=self.asked.launch, session_ns=5, providers=(), assignment=(), runtime=())
+        )
+        for at, turn in enumerate(self.asked.turns):
+            yield wire.encode(Began(turn=at))
+            answer = self.machine.answer(self.asked, turn.point, turn.budget_ns)
+            yield wire.encode(answer)
+            if isinstance(answer, Ran):
+                break
+        yield wire.encode(Done())
+
+    def stop(self) -> Exit:
+        return FINE
+
+
+def plan(**spec: Any) -> BenchmarkPlan:
+    """Batches 1, 2, 4 … 128 and resolutions of an image model."""
+    return planning.expand(BenchmarkSpec(**spec), image_signature(), local_model(), cpu_device())
+
+
+def carry(
+    machine: Machine, planned: BenchmarkPlan, ledger: MemoryLedger | None = None, told: list[Progress] | None = None
+) -> BenchmarkRun:
+    outside = Outside(
+        launcher=machine,
+        ledger=ledger or MemoryLedger(),
+        clock=machine.clock,
+        tell=(told if told is not None else []).append,
+        memory_limit_bytes=lambda: None,
+    )
+    return carry_out(Bench(origin=origin(), signature=image_signature(), plan=planned), outside)
+
+
+def of_state(run: BenchmarkRun, state: PointState) -> Sequence[Skipped]:
+    return [each for each in run.outcomes if isinstance(each, Skipped) and each.state is state]
+
+
+def test_every_point_is_measured_in_every_launch_in_an_order_of_its_own() -> None:
+    machine = Machine()
+    run = carry(machine, plan(batches=(1, 2, 4, 8)))
+    timed = [each for each in run.outcomes if isinstance(each, Measured)]
+    assert {(each.point, each.launch) for each in timed} == {
+        (point, launch) for point in run.plan.points for launch in (1, 2, 3)
+    }
+    orders = [[turn.point for turn in each.turns] for each in machine.started if each.kind is Pass.TIMING]
+    assert len(orders) == len({tuple(order) for order in orders}) == 3
+    assert len(run.launches) == 3
+    assert len(run.profiles) == 1
+
+
+def test_the_budget_is_kept_within_a_tenth() -> None:
+    machine = Machine(call_ns=20_000_000)
+    carry(machine, plan(budget_s=60.0))
+    assert machine.now_ns <= 66 * SECOND
+
+
+def test_points_too_slow_for_the_budget_say_so() -> None:
+    run = carry(Machine(call_ns=300_000_000), plan(budget_s=60.0, resolutions_px=((224, 224),)))
+    left_out = of_state(run, PointState.TIMEOUT)
+    assert {dict(each.point.sizes)["batch"] for each in left_out} >= {32, 64, 128}
+    assert all("budget of 60 s" in each.reason and "--budget" in each.remedy for each in left_out)
+
+
+def test_a_larger_point_is_not_tried_after_a_smaller_one_ran_out_of_memory() -> None:
+    machine = Machine(out_of_memory_from=8)
+    run = carry(machine, plan(resolutions_px=((224, 224),)))
+    tried = [dict(each.turns[0].point.sizes)["batch"] for each in machine.started if each.kind is Pass.MEMORY]
+    assert tried == [1, 2, 4, 8]
+    assert len(of_state(run, PointState.OOM)) == 5
+    assert {dict(each.point.sizes)["batch"] for each in run.outcomes if isinstance(each, Measured)} == {1, 2, 4}
+
+
+def test_memory_processes_stop_in_time_for_the_clock() -> None:
+    run = carry(Machine(start_ns=2 * SECOND), plan(budget_s=20.0))
+    unread = [each for each in run.memory if each.peak_bytes is None]
+    assert unread
+    assert all(each.reason and "no time to read memory" in each.reason for each in unread)
+    assert any(isinstance(each, Measured) for each in run.outcomes)
+
+
+def test_what_is_kept_is_not_measured_again() -> None:
+    ledger, planned = MemoryLedger(), plan(batches=(1, 2))
+    first = carry(Machine(), planned, ledger)
+    again = Machine()
+    second = carry(again, planned, ledger)
+    assert again.started == []
+    assert (second.outcomes, second.memory, second.profiles) == (first.outcomes, first.memory, first.profiles)
+
+
+def test_only_what_is_missing_is_measured() -> None:
+    ledger, planned = MemoryLedger(), plan(batches=(1, 2))
+    carry(Machine(), planned, ledger)
+    some = MemoryLedger()
+    lost = [name for name in ledger.read_all() if name.startswith("timing-2")][:1]
+    for name, body in ledger.read_all().items():
+        if name not in lost:
+            some.keep(name, body)
+    again = Machine()
+    carry(again, planned, some)
+    assert [(each.kind, each.launch, len(each.turns)) for each in again.started] == [(Pass.TIMING, 2, 1)]
+
+
+@pytest.mark.parametrize("change", [{"threads": 2}, {"device": cpu_device(name="another CPU")}])
+def test_pieces_of_other_conditions_are_not_reused(change: dict[str, Any]) -> None:
+    ledger, planned = MemoryLedger(), plan(batches=(1,), resolutions_px=((224, 224),))
+    carry(Machine(), planned, ledger)
+    again = Machine()
+    outside = replace(planned, **change, spec=replace(planned.spec, threads=change.get("threads")))
+    carry(again, outside, ledger)
+    assert {each.kind for each in again.started} == set(Pass)
+
+
+def test_a_first_guess_that_is_refused_moves_the_base() -> None:
+    run = carry(Machine(refuses=(224,)), plan(batches=(1,)))
+    assert dict(run.plan.base.sizes)["height"] != 224
+    assert [dict(each.point.sizes)["height"] for each in run.probe.tried] == [224]
+    assert any(isinstance(each, Measured) for each in run.outcomes)
+
+
+def test_a_model_that_never_runs_gives_the_rows_of_what_was_tried() -> None:
+    planned = plan(batches=(1,))
+    machine = Machine(out_of_memory_from=1)
+    run = carry(machine, planned)
+    assert [each.kind for each in machine.started] == [Pass.PROBE]
+    assert {each.point for each in of_state(run, PointState.OOM)} == set(planned.base_candidates)
+
+
+def test_progress_never_goes_back_and_ends_full() -> None:
+    told: list[Progress] = []
+    carry(Machine(out_of_memory_from=64), plan(), told=told)
+    done = [each.done for each in told]
+    assert done == sorted(done)
+    assert told[-1].done == told[-1].total
+    assert all(each.done <= each.total for each in told[1:])
