@@ -2,7 +2,8 @@
 
 OnnxdynoError
 ├── UsageError              the person: fix the command or the spec               exit 2
-│   └── SpecError
+│   ├── SpecError
+│   └── RebatchRefused
 ├── ModelError              quarantine the model; carries a `ModelState`          exit 3
 ├── InfrastructureError     retry if `retryable`: a store, a network, a disk      exit 4
 │   ├── StoreError
@@ -34,6 +35,10 @@ class UsageError(OnnxdynoError):
 
 class SpecError(UsageError):
     """A spec (sidecar, file or parameters) is wrong."""
+
+
+class RebatchRefused(UsageError):
+    """A copy with a dynamic batch was asked for, and it cannot be made or not be proven equal."""
 
 
 class ModelError(OnnxdynoError):

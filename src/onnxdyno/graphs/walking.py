@@ -1,7 +1,6 @@
 """The walk itself: every node of a graph in order, subgraphs in the scope they see. See `tracing`."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
@@ -86,35 +85,23 @@ _RULES: dict[str, Rule] = {
 
 def walk(model: ModelProto, dims: tuple[InputDim, ...]) -> Trace:
     """Follow `dims` (those of the fed inputs, in order) through the model. Linear in the number of nodes."""
-    trace = Trace(dims)
-    found: dict[str, list[At]] = {}
-    for i, dim in enumerate(dims):
-        found.setdefault(dim.input, []).append(At(i))
-    trace.extents.update((name, tuple(extents)) for name, extents in found.items() if len(extents) <= MOST_ELEMENTS)
-    fed = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
-    for name in fed:
-        trace.origins[name] = name
-        if name not in found:
-            trace.extents.setdefault(name, ())
-    _Walk(functions={(f.domain, f.name): f for f in model.functions}).graph(trace, model.graph)
-    return trace
+    step = Walk(model, dims)
+    for node in model.graph.node:
+        step.node(step.trace, node)
+    return step.trace
 
 
-@dataclass(slots=True, kw_only=True)
-class _Walk:
-    """The walk over one model: its local functions, and how many of their nodes were seen."""
+class Walk:
+    """A walk over one model, node by node: its local functions, and how many of their nodes were seen."""
 
-    functions: dict[tuple[str, str], FunctionProto]
-    inlined: int = 0
-    calls: list[tuple[str, str]] = field(default_factory=list)
-
-    def graph(self, trace: Trace, graph: GraphProto) -> None:
-        for tensor in graph.initializer:
-            trace.add_constant(tensor.name, tensor)
-        for node in graph.node:
-            self.node(trace, node)
+    def __init__(self, model: ModelProto, dims: tuple[InputDim, ...]) -> None:
+        self.functions = {(f.domain, f.name): f for f in model.functions}
+        self.inlined = 0
+        self.calls: list[tuple[str, str]] = []
+        self.trace = _start(model, dims)
 
     def node(self, trace: Trace, node: NodeProto) -> None:
+        """Take one node, in the scope it stands in."""
         if self.functions and (node.domain, node.op_type) in self.functions:
             self.call(trace, node, self.functions[node.domain, node.op_type])
             return
@@ -139,7 +126,10 @@ class _Walk:
         for graph in inner:
             scope = trace.inner()
             _enter(scope, node, graph)
-            self.graph(scope, graph)
+            for tensor in graph.initializer:
+                scope.add_constant(tensor.name, tensor)
+            for part in graph.node:
+                self.node(scope, part)
             ends.append([scope.extents.get(value.name) for value in graph.output])
         if node.op_type != "If" or len(ends) != 2:
             return
@@ -164,6 +154,23 @@ class _Walk:
         for outer, inner in zip(node.output, function.output, strict=False):
             if outer:
                 scope.hand_over(inner, trace, outer)
+
+
+def _start(model: ModelProto, dims: tuple[InputDim, ...]) -> Trace:
+    """What is known before the first node: fed inputs and stored tensors."""
+    trace = Trace(dims)
+    found: dict[str, list[At]] = {}
+    for i, dim in enumerate(dims):
+        found.setdefault(dim.input, []).append(At(i))
+    trace.extents.update((name, tuple(extents)) for name, extents in found.items() if len(extents) <= MOST_ELEMENTS)
+    fed = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
+    for name in fed:
+        trace.origins[name] = name
+        if name not in found:
+            trace.extents.setdefault(name, ())
+    for tensor in model.graph.initializer:
+        trace.add_constant(tensor.name, tensor)
+    return trace
 
 
 def _resolved(node: NodeProto, given: dict[str, AttributeProto]) -> NodeProto:
