@@ -19,7 +19,7 @@ import onnxruntime
 
 from onnxdyno import app
 from onnxdyno.adapters.ort import OrtCall
-from onnxdyno.measuring.timing import sample_window
+from onnxdyno.measuring.windows import sample_window
 
 LOOPS = 20_000
 ROUNDS = 31

@@ -273,6 +273,7 @@ def bench(
 
     A bench that was interrupted goes on where it stopped, if it has a `results_uri`.
     """
+    path = path.absolute()  # the measuring process has a working directory of its own
     pulled = Pulled(local=load(path), **_local_sidecar(path))
     signature = inspect(path)
     planned = plan(pulled, signature, on=on, parameters=parameters)

@@ -26,8 +26,8 @@ from onnxdyno.domain.plan import Point
 from onnxdyno.graphs.materialise import materialise
 from onnxdyno.measuring.memory import MemoryGauge, read_memory
 from onnxdyno.measuring.profiling import summarise
-from onnxdyno.measuring.timing import time_point
-from onnxdyno.ports import ClockNs, LoadedModel, Runtime
+from onnxdyno.measuring.timing import Conditions, time_point
+from onnxdyno.ports import ClockNs, LoadedModel, Runtime, Witness
 
 Emit = Callable[[Event], None]
 Feeds = dict[str, Any]
@@ -51,6 +51,7 @@ class Workshop:
     runtime: Runtime
     gauge: MemoryGauge
     clock: ClockNs
+    witness: Witness
     emit: Emit
     scratch: Path
 
@@ -133,10 +134,14 @@ def _timed(assignment: Assignment, turn: Turn, loaded: LoadedModel, shop: Worksh
     try:
         timed = time_point(
             [call.raw for call in calls],
-            clock=shop.clock,
-            protocol=assignment.protocol,
-            launches=assignment.launches,
-            budget_ns=max(1, left_ns),
+            Conditions(
+                clock=shop.clock,
+                witness=shop.witness,
+                protocol=assignment.protocol,
+                launches=assignment.launches,
+                threads=assignment.threads,
+                budget_ns=max(1, left_ns),
+            ),
         )
     except Exception as error:
         raise shop.runtime.translate(error) from error
@@ -150,9 +155,9 @@ def _timed(assignment: Assignment, turn: Turn, loaded: LoadedModel, shop: Worksh
         first_run_ns=first_run_ns,
         warm_up_ns=timed.warm_up_ns,
         samples_ns=timed.samples_ns,
-        excluded=(),
+        excluded=timed.excluded,
         busy_ns=timed.busy_ns,
-        runs=len(timed.samples_ns),
+        runs=timed.runs,
         outputs=describe_outputs(outputs[0]),
         input_sha256=digest_inputs(sets),
     )

@@ -13,6 +13,9 @@ from onnxdyno.domain.plan import Variant
 ClockNs = Callable[[], int]
 """A monotonic clock in nanoseconds."""
 
+Witness = Callable[[], tuple[int, int]]
+"""(nanoseconds of CPU time, involuntary context switches) of what is being timed, so far."""
+
 NowUtc = Callable[[], str]
 """Wall-clock time as UTC ISO 8601; labels only, never durations."""
 

@@ -17,6 +17,7 @@ from onnxdyno import wire
 from onnxdyno.domain.assignments import Assignment, Event
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.measuring.memory import MemoryGauge
+from onnxdyno.ports import Witness
 
 _PR_SET_PDEATHSIG = 1
 
@@ -63,7 +64,12 @@ def work(assignment: Assignment, answer_to: int) -> None:
             line = line[os.write(answer_to, line) :]
 
     shop = Workshop(
-        runtime=OrtRuntime(), gauge=_gauge(assignment), clock=time.perf_counter_ns, emit=emit, scratch=Path.cwd()
+        runtime=OrtRuntime(),
+        gauge=_gauge(assignment),
+        clock=time.perf_counter_ns,
+        witness=_witness(assignment),
+        emit=emit,
+        scratch=Path.cwd(),
     )
     execute(assignment, shop)
 
@@ -76,6 +82,15 @@ def _gauge(assignment: Assignment) -> MemoryGauge:
     from onnxdyno.adapters.cuda import DeviceMemory
 
     return DeviceMemory()
+
+
+def _witness(assignment: Assignment) -> Witness:
+    """On a GPU the calling thread waits: what it got of its core says nothing of the device."""
+    if assignment.device.kind is DeviceKind.CUDA:
+        return lambda: (0, 0)
+    from onnxdyno.adapters.host import effort_of
+
+    return effort_of(assignment.threads)
 
 
 if __name__ == "__main__":

@@ -84,6 +84,7 @@ def said(
         runtime=FakeRuntime(model, refusal),
         gauge=gauge or FakeGauge(),
         clock=Ticks(),
+        witness=lambda: (0, 0),
         emit=events.append,
         scratch=Path(),
     )

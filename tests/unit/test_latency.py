@@ -140,7 +140,7 @@ def test_tails_are_those_of_numpy_over_all_samples() -> None:
 
 def test_excluded_samples_stay_out_of_every_number_and_are_counted() -> None:
     samples = (10 * MS, 500 * MS, 10 * MS, 10 * MS)
-    got = finding([make.measured(ONE, samples, launch=at, excluded=((1, "throttled"),)) for at in (1, 2, 3)])
+    got = finding([make.measured(ONE, samples, launch=at, excluded=((1, 2, "throttled"),)) for at in (1, 2, 3)])
     assert got.excluded == 3
     assert got.n == 9
     assert got.mad_ns.value == 0

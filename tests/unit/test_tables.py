@@ -153,7 +153,7 @@ def test_a_fixed_axis_appears_at_its_fixed_size() -> None:
 
 
 def test_every_sample_of_every_launch_is_there_in_order() -> None:
-    first = factories.measured(P1, (5, 6, 7), warm_up_ns=(9, 8), excluded=((1, "throttled"),))
+    first = factories.measured(P1, (5, 6, 7), warm_up_ns=(9, 8), excluded=((1, 2, "throttled"),))
     second = factories.measured(P2, (4,), launch=2, warm_up_ns=())
     rows = samples_table(factories.benchmark_run((first, factories.skipped(P2), second))).to_pylist()
     seen = [(r["batch"], r["launch"], r["phase"], r["ordinal"], r["duration_ns"], r["excluded_cause"]) for r in rows]

@@ -10,7 +10,9 @@ import pytest
 
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Protocol
-from onnxdyno.measuring.timing import Timed, sample_window, time_point
+from onnxdyno.measuring.timing import Conditions, Timed, time_point
+from onnxdyno.measuring.windows import kept_from_running, sample_window
+from onnxdyno.ports import ClockNs, Witness
 
 MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
 
@@ -34,11 +36,34 @@ class Work:
         self.taken_ns.append(cost_ns)
 
 
+def undisturbed() -> tuple[int, int]:
+    """A witness that saw no other process."""
+    return 0, 0
+
+
+def conditions(
+    clock: ClockNs,
+    *,
+    budget_ns: int = SECOND,
+    launches: int = 1,
+    protocol: Protocol | None = None,
+    witness: Witness = undisturbed,
+    threads: int = 1,
+) -> Conditions:
+    """How to time on a fake clock."""
+    return Conditions(
+        clock=clock,
+        witness=witness,
+        protocol=protocol or Protocol(),
+        launches=launches,
+        threads=threads,
+        budget_ns=budget_ns,
+    )
+
+
 def timed(work: Work, *, budget_ns: int = 8 * SECOND, launches: int = 1, protocol: Protocol | None = None) -> Timed:
     """One point of one input set."""
-    return time_point(
-        [work.call], clock=work.clock, protocol=protocol or Protocol(), launches=launches, budget_ns=budget_ns
-    )
+    return time_point([work.call], conditions(work.clock, budget_ns=budget_ns, launches=launches, protocol=protocol))
 
 
 def test_every_sample_is_the_exact_duration_of_its_call_in_order() -> None:
@@ -183,7 +208,7 @@ def test_every_input_set_is_visited_in_turn() -> None:
 
         return visit
 
-    time_point([call("a"), call("b"), call("c")], clock=work.clock, protocol=Protocol(), launches=1, budget_ns=SECOND)
+    time_point([call("a"), call("b"), call("c")], conditions(work.clock))
     assert seen == [name for name, _ in zip(cycle("abc"), seen, strict=False)]
 
 
@@ -220,7 +245,7 @@ def test_the_collector_is_off_in_every_window_of_a_point_and_on_between() -> Non
         states.append(gc.isenabled())
         work.call()
 
-    got = time_point([call], clock=work.clock, protocol=Protocol(), launches=1, budget_ns=SECOND)
+    got = time_point([call], conditions(work.clock))
     assert states[len(got.warm_up_ns) :] == [False] * len(got.samples_ns)
     assert gc.isenabled()
 
@@ -230,3 +255,74 @@ def test_windows_fill_a_quarter_of_a_second_with_ten_short_runs_or_two_long_ones
     assert len(timed(Work(repeat(MILLISECOND)), protocol=protocol).samples_ns) == 2 * 250
     assert len(timed(Work(repeat(24 * MILLISECOND)), protocol=protocol).samples_ns) == 2 * 10
     assert len(timed(Work(repeat(400 * MILLISECOND)), protocol=protocol, budget_ns=60 * SECOND).samples_ns) == 3 * 2
+
+
+@dataclass
+class Shared:
+    """A core that a neighbour takes for part of the time: calls take longer, and the witness sees why."""
+
+    work: Work
+    neighbour_has_it: Callable[[int], bool]
+    cpu_ns: int = 0
+    switches: int = 0
+    calls: int = 0
+
+    def call(self) -> None:
+        before_ns = self.work.now_ns
+        self.work.call()
+        self.cpu_ns += self.work.now_ns - before_ns
+        if self.neighbour_has_it(self.calls):
+            self.work.now_ns += MILLISECOND
+            self.switches += 1
+        self.calls += 1
+
+    def witness(self) -> tuple[int, int]:
+        return self.cpu_ns, self.switches
+
+
+def on_a_shared_core(neighbour_has_it: Callable[[int], bool]) -> Timed:
+    shared = Shared(work=Work(repeat(MILLISECOND)), neighbour_has_it=neighbour_has_it)
+    how = conditions(shared.work.clock, witness=shared.witness, budget_ns=8 * SECOND)
+    return time_point([shared.call], how)
+
+
+def test_a_neighbour_on_the_core_all_the_time_is_disturbed_and_its_numbers_say_so() -> None:
+    got = on_a_shared_core(lambda _: True)
+    assert got.state is PointState.DISTURBED
+    assert "100% of the samples" in (got.reason or "")
+    assert "50% of the cores' time" in (got.reason or "")
+    assert got.excluded == ()
+    assert got.runs == len(got.samples_ns)
+
+
+def test_a_neighbour_for_a_moment_costs_only_the_windows_it_was_in() -> None:
+    got = on_a_shared_core(lambda call: 300 <= call < 320)
+    assert got.state is PointState.OK
+    ((first, end, cause),) = got.excluded
+    assert cause == "preempted"
+    assert got.runs == len(got.samples_ns) - (end - first)
+    kept = [*got.samples_ns[:first], *got.samples_ns[end:]]
+    assert set(kept) == {MILLISECOND}
+    assert got.busy_ns == sum(kept)
+    assert max(got.samples_ns) > MILLISECOND  # excluded, and still stored
+
+
+def test_a_rare_switch_excludes_nothing() -> None:
+    got = on_a_shared_core(lambda call: call % 500 == 499)
+    assert got.excluded == ()
+    assert got.state is PointState.OK
+
+
+@pytest.mark.parametrize(
+    ("wall_ns", "cpu_ns", "switches", "threads", "lost"),
+    [
+        (100, 60, 3, 1, 0.4),
+        (100, 60, 0, 1, 0.0),  # it waited by itself
+        (100, 101, 3, 1, 0.0),  # clocks of different grain
+        (100_000_000, 10, 20, 2, 0.1),
+        (1_000_000, 10, 20, 2, 1.0),
+        (0, 0, 5, 1, 0.0),
+    ],
+)
+def test_what_others_had_of_a_window(wall_ns: int, cpu_ns: int, switches: int, threads: int, lost: float) -> None:
+    assert kept_from_running(wall_ns, cpu_ns, switches, threads) == pytest.approx(lost)

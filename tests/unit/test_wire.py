@@ -30,7 +30,7 @@ EVENTS: tuple[Event | Probe, ...] = (
     make.measured(
         POINT,
         samples_ns=tuple(range(1000)),
-        excluded=((3, "throttled"),),
+        excluded=((3, 4, "throttled"),),
         flags=(Flag.NON_FINITE, Flag.CPU_NODES),
         reason=HOSTILE,
         state=PointState.NOISY,

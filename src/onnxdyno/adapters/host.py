@@ -3,7 +3,9 @@
 import os
 import platform
 import re
+import resource
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +59,20 @@ class ResidentSet:
     def reset(self) -> None:
         """Set the peak back to what is used now. Raises `OSError` where the kernel does not let it."""
         (_PROC / "self/clear_refs").write_text("5")
+
+
+def effort_of(threads: int) -> Callable[[], tuple[int, int]]:
+    """A witness of what this process got of its cores: (CPU time in nanoseconds, involuntary context switches).
+
+    With one thread both are of the calling thread, which is the one that computes; with several the switches are those
+    of the whole process.
+    """
+    whose = resource.RUSAGE_THREAD if threads == 1 else resource.RUSAGE_SELF
+
+    def read() -> tuple[int, int]:
+        return time.thread_time_ns(), resource.getrusage(whose).ru_nivcsw
+
+    return read
 
 
 def usable_cores(affinity: int, quota_cores: float | None) -> int:

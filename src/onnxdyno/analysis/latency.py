@@ -43,7 +43,7 @@ def point_finding(
         remedy=skipped[0].remedy if skipped else "",
         n=len(pooled),
         launches=len(measured),
-        excluded=sum(len(each.excluded) for each in measured),
+        excluded=sum(end - first for each in measured for first, end, _ in each.excluded),
         p50_ns=over_launches([median(kept_samples(each)) for each in measured]),
         p90_ns=tail(measured, pooled, 0.90),
         p95_ns=tail(measured, pooled, 0.95),
@@ -60,8 +60,10 @@ def point_finding(
 
 def kept_samples(measured: Measured) -> list[int]:
     """Steady samples without those excluded for a recorded cause."""
-    dropped = {index for index, _ in measured.excluded}
-    return [sample for index, sample in enumerate(measured.samples_ns) if index not in dropped]
+    kept = list(measured.samples_ns)
+    for first, end, _ in reversed(measured.excluded):
+        del kept[first:end]
+    return kept
 
 
 def over_launches(values: Sequence[float]) -> Estimate:

@@ -64,9 +64,9 @@ class Flag(StrEnum):
 class Measured:
     """One point of one launch: every sample, in order, in nanoseconds.
 
-    `warm_up_ns` came before the steady state. `excluded` are (index into `samples_ns`, cause); excluded samples stay
-    stored. `busy_ns` is the wall time of the steady windows, back to back, and `runs` the calls in it (throughput).
-    `first_run_ns` is the first call of this shape in this process (cold).
+    `warm_up_ns` came before the steady state. `excluded` are spans (first, end, cause) of `samples_ns`, end not in it;
+    excluded samples stay stored. `busy_ns` is the wall time of the steady windows that are not excluded, back to back,
+    and `runs` the calls in them (throughput). `first_run_ns` is the first call of this shape in this process (cold).
     """
 
     point: Point
@@ -77,7 +77,7 @@ class Measured:
     first_run_ns: int
     warm_up_ns: tuple[int, ...]
     samples_ns: tuple[int, ...]
-    excluded: tuple[tuple[int, str], ...]
+    excluded: tuple[tuple[int, int, str], ...]
     busy_ns: int
     runs: int
     outputs: tuple[str, ...] = ()

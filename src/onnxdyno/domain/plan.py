@@ -34,6 +34,7 @@ class Protocol:
     least_time_ns: int = 500_000_000
     half_width_target: float = 0.01
     excluded_share_cap: float = 0.2
+    preempted_share: float = 0.03
     most_samples: int = 200_000
     profile_runs: int = 5
     input_sets: int = 3

@@ -1,82 +1,116 @@
-"""The timed loop: warm-up to steady state, then windows until the stop rule is met. Nothing else happens in here."""
+"""One point of one launch: warm-up to steady state, then windows until the stop rule is met."""
 
 from __future__ import annotations
 
-import gc
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import cycle
-from statistics import median
 
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Protocol
-from onnxdyno.measuring.steady import drift, is_steady
+from onnxdyno.measuring.steady import drift
 from onnxdyno.measuring.stopping import StopRule, Verdict
-from onnxdyno.ports import ClockNs
-
-Call = Callable[[], None]
+from onnxdyno.measuring.windows import PREEMPTED, Call, Window, Windows
+from onnxdyno.ports import ClockNs, Witness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """What one point of one launch gave. Times in nanoseconds; `busy_ns` is the wall time of the steady windows."""
+    """What one point of one launch gave, times in nanoseconds.
+
+    `excluded` are spans (first, end, cause) of `samples_ns`. `busy_ns` is the wall time of the steady windows that are
+    not excluded, `runs` the calls in them.
+    """
 
     state: PointState
     reason: str | None
     first_run_ns: int
     warm_up_ns: tuple[int, ...]
     samples_ns: tuple[int, ...]
+    excluded: tuple[tuple[int, int, str], ...]
     busy_ns: int
+    runs: int
 
 
-def sample_window(calls: Iterator[Call], *, clock: ClockNs, samples_ns: array[int], start: int, size: int) -> int:
-    """Time `size` calls back to back into `samples_ns[start:]`; returns the wall time of the whole window.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """How a point is timed. `budget_ns` is on `clock`; `threads` are those that the calls run on."""
 
-    The garbage collector is off inside and on again after.
-    """
-    gc.disable()
-    try:
-        opened_ns = clock()
-        for slot, call in zip(range(start, start + size), calls, strict=False):
-            began_ns = clock()
-            call()
-            samples_ns[slot] = clock() - began_ns
-        return clock() - opened_ns
-    finally:
-        gc.enable()
+    clock: ClockNs
+    witness: Witness
+    protocol: Protocol
+    launches: int
+    threads: int
+    budget_ns: int
 
 
-def time_point(calls: Sequence[Call], *, clock: ClockNs, protocol: Protocol, launches: int, budget_ns: int) -> Timed:
-    """Time calls that were already bound, rotating through them, within `budget_ns` of `clock`.
-
-    At least one run warms up and at least one is a sample, whatever the budget.
-    """
-    began_ns = clock()
+def time_point(calls: Sequence[Call], how: Conditions) -> Timed:
+    """Time calls that were already bound, rotating through them. At least one run warms up and one is a sample."""
+    began_ns = how.clock()
     rotation = cycle(calls)
-    buffer = array("q", bytes(8 * protocol.most_samples))
-    warm = _warm_up(rotation, clock=clock, protocol=protocol, deadline_ns=began_ns + budget_ns)
-    stop = StopRule(protocol=protocol, launches=launches, deadline_ns=began_ns + budget_ns)
-    windows = _Windows(
+    deadline_ns = began_ns + how.budget_ns
+    warm = _warm_up(rotation, clock=how.clock, protocol=how.protocol, deadline_ns=deadline_ns)
+    windows = Windows(
         rotation=rotation,
-        clock=clock,
-        protocol=protocol,
-        buffer=buffer,
+        clock=how.clock,
+        witness=how.witness,
+        threads=how.threads,
+        protocol=how.protocol,
+        buffer=array("q", bytes(8 * how.protocol.most_samples)),
         run_ns=max(1, warm[-1]),
-        deadline_ns=stop.deadline_ns,
+        deadline_ns=deadline_ns,
     )
-    steady_from, problem = windows.until_steady(began_ns + protocol.warm_up_cap_ns)
+    steady_from, problem = windows.until_steady(began_ns + how.protocol.warm_up_cap_ns)
+    stop = StopRule(protocol=how.protocol, launches=how.launches, deadline_ns=deadline_ns)
     verdict = windows.until(stop, steady_from)
-    start = windows.starts[steady_from]
-    final = problem or _drifted(buffer[start : windows.taken], protocol) or verdict
+    return _timed(windows, warm, steady_from, (problem, verdict), how.protocol)
+
+
+def _timed(
+    windows: Windows,
+    warm: list[int],
+    steady_from: int,
+    found: tuple[Verdict | None, Verdict],
+    protocol: Protocol,
+) -> Timed:
+    """Disturbed windows are left out, unless that would leave nothing: then the state says what was wrong with all."""
+    steady = windows.windows[steady_from:]
+    start = steady[0].start
+    samples_ns = windows.buffer[start : windows.taken]
+    disturbed = [window for window in steady if windows.is_disturbed(window)]
+    kept = [window for window in steady if not windows.is_disturbed(window)]
+    problem, verdict = found
+    final = (
+        _disturbed(windows.disturbed_share(steady_from), disturbed, protocol)
+        or problem
+        or _drifted(samples_ns, protocol)
+        or verdict
+    )
+    excluded = [(each.start - start, each.end - start, PREEMPTED) for each in disturbed] if kept else []
+    counted = kept or steady
     return Timed(
         state=final.state,
         reason=final.reason,
         first_run_ns=warm[0],
-        warm_up_ns=(*warm, *buffer[:start]),
-        samples_ns=tuple(buffer[start : windows.taken]),
-        busy_ns=sum(windows.walls_ns[steady_from:]),
+        warm_up_ns=(*warm, *windows.buffer[:start]),
+        samples_ns=tuple(samples_ns),
+        excluded=tuple(excluded),
+        busy_ns=sum(window.wall_ns for window in counted),
+        runs=sum(window.size for window in counted),
     )
+
+
+def _disturbed(share: float, disturbed: list[Window], protocol: Protocol) -> Verdict | None:
+    """`disturbed` when more samples than the protocol's cap were taken while others ran on the cores."""
+    if share <= protocol.excluded_share_cap:
+        return None
+    lost = sum(window.lost * window.wall_ns for window in disturbed) / sum(window.wall_ns for window in disturbed)
+    reason = (
+        f"{share:.0%} of the samples were taken while other processes had {lost:.0%} of the cores' time: "
+        "run it on an idle machine."
+    )
+    return Verdict(state=PointState.DISTURBED, reason=reason)
 
 
 def _drifted(samples_ns: array[int], protocol: Protocol) -> Verdict | None:
@@ -100,77 +134,3 @@ def _warm_up(rotation: Iterator[Call], *, clock: ClockNs, protocol: Protocol, de
         is_warm = len(taken) >= protocol.warm_up_runs or now_ns - opened_ns >= protocol.warm_up_ns
         if is_warm or now_ns + taken[-1] >= deadline_ns:
             return taken
-
-
-@dataclass(slots=True, kw_only=True)
-class _Windows:
-    """Windows taken so far, back to back in one preallocated buffer."""
-
-    rotation: Iterator[Call]
-    clock: ClockNs
-    protocol: Protocol
-    buffer: array[int]
-    run_ns: int
-    deadline_ns: int
-    taken: int = 0
-    starts: list[int] = field(default_factory=list)
-    walls_ns: list[int] = field(default_factory=list)
-
-    def take(self) -> None:
-        """One more window, cut to what the budget and the buffer still hold, at least one run."""
-        size = self._size()
-        self.starts.append(self.taken)
-        wall_ns = sample_window(self.rotation, clock=self.clock, samples_ns=self.buffer, start=self.taken, size=size)
-        self.walls_ns.append(wall_ns)
-        self.taken += size
-        self.run_ns = max(1, wall_ns // size)
-
-    def until_steady(self, cap_ns: int) -> tuple[int, Verdict | None]:
-        """Take windows until two adjacent ones agree: the index of the first; else a state that says why not."""
-        self.take()
-        while (now_ns := self.clock()) < self.deadline_ns and self.taken < len(self.buffer):
-            if now_ns >= cap_ns and len(self.starts) >= 2:
-                return self._last_half(), self._not_steady()
-            self.take()
-            if is_steady(self._window(-2), self._window(-1), self.protocol.steady_tolerance):
-                return len(self.starts) - 2, None
-        return self._last_half(), self._cut_short()
-
-    def until(self, stop: StopRule, steady_from: int) -> Verdict:
-        """Take windows until the rule is met; the samples judged are those since `steady_from`."""
-        start = self.starts[steady_from]
-        while True:
-            is_full = self.taken >= len(self.buffer)
-            verdict = stop.verdict(self.buffer[start : self.taken], now_ns=self.clock(), is_full=is_full)
-            if verdict is not None:
-                return verdict
-            self.take()
-
-    def _size(self) -> int:
-        protocol = self.protocol
-        least = protocol.window_least_short_runs if self.run_ns < protocol.short_run_ns else protocol.window_least_runs
-        wanted = max(least, protocol.window_ns // self.run_ns)
-        affordable = max(1, (self.deadline_ns - self.clock()) // self.run_ns)
-        a_tenth = max(1, len(self.buffer) // 10)
-        return int(min(wanted, affordable, a_tenth, len(self.buffer) - self.taken))
-
-    def _window(self, at: int) -> array[int]:
-        ends = [*self.starts[1:], self.taken]
-        return self.buffer[self.starts[at] : ends[at]]
-
-    def _last_half(self) -> int:
-        """Where windows never agreed, the later half of them counts as samples."""
-        return len(self.starts) // 2
-
-    def _not_steady(self) -> Verdict:
-        before, after = median(self._window(-2)), median(self._window(-1))
-        reason = (
-            f"medians of {len(self.starts)} adjacent windows never agreed within "
-            f"{self.protocol.steady_tolerance:.0%}; the last two differ by {abs(after - before) / max(before, 1):.1%}."
-        )
-        return Verdict(state=PointState.NOT_STEADY, reason=reason)
-
-    def _cut_short(self) -> Verdict:
-        runs = f"{self.taken} run{'s' if self.taken > 1 else ''}"
-        what = "the sample buffer is full" if self.taken >= len(self.buffer) else "time budget used"
-        return Verdict(state=PointState.UNCONVERGED, reason=f"{what} after {runs}, before a steady state showed.")

@@ -28,7 +28,7 @@ def _part(
     outcome: Measured,
     phase: str,
     durations_ns: tuple[int, ...],
-    excluded: tuple[tuple[int, str], ...],
+    excluded: tuple[tuple[int, int, str], ...],
 ) -> Any:
     """One phase of one launch of one point: all columns but three are constant."""
     count = len(durations_ns)
@@ -46,8 +46,8 @@ def _part(
     )
     same = from_rows("samples", (first,)).take(np.zeros(count, dtype=np.int64))
     causes: npt.NDArray[np.object_] = np.full(count, None, dtype=object)
-    for index, cause in excluded:
-        causes[index] = cause
+    for begin, end, cause in excluded:
+        causes[begin:end] = cause
     varying = {
         "ordinal": pa.array(np.arange(count, dtype=np.int32)),
         "duration_ns": pa.array(np.fromiter(durations_ns, dtype=np.int64, count=count)),

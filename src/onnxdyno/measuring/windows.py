@@ -1,0 +1,161 @@
+"""Windows of timed calls, back to back in one preallocated buffer, and which of them the process was kept from."""
+
+from __future__ import annotations
+
+import gc
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from statistics import median
+
+from onnxdyno.domain.outcomes import PointState
+from onnxdyno.domain.plan import Protocol
+from onnxdyno.measuring.steady import is_steady
+from onnxdyno.measuring.stopping import StopRule, Verdict
+from onnxdyno.ports import ClockNs, Witness
+
+Call = Callable[[], None]
+SLICE_NS = 1_000_000
+"""What one involuntary context switch costs at least where only their number is known: a short slice of a neighbour."""
+PREEMPTED = "preempted"
+
+
+def sample_window(calls: Iterator[Call], *, clock: ClockNs, samples_ns: array[int], start: int, size: int) -> int:
+    """Time `size` calls back to back into `samples_ns[start:]`; returns the wall time of the whole window.
+
+    The garbage collector is off inside and on again after.
+    """
+    gc.disable()
+    try:
+        opened_ns = clock()
+        for slot, call in zip(range(start, start + size), calls, strict=False):
+            began_ns = clock()
+            call()
+            samples_ns[slot] = clock() - began_ns
+        return clock() - opened_ns
+    finally:
+        gc.enable()
+
+
+def kept_from_running(wall_ns: int, cpu_ns: int, switches: int, threads: int) -> float:
+    """Share of a window in which others ran on the cores that the calls needed; 0 without an involuntary switch.
+
+    With one thread, what of the wall time is no CPU time of that thread; with several, which also wait for one another,
+    only a lower bound from the number of switches.
+    """
+    if switches <= 0 or wall_ns <= 0:
+        return 0.0
+    lost_ns = wall_ns - cpu_ns if threads == 1 else switches * SLICE_NS / threads
+    return min(1.0, max(0.0, lost_ns / wall_ns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """`size` samples from `start` on, their wall time, and the share of it that the process was kept from running."""
+
+    start: int
+    size: int
+    wall_ns: int
+    lost: float
+
+    @property
+    def end(self) -> int:
+        """The slot after its last sample."""
+        return self.start + self.size
+
+
+@dataclass(slots=True, kw_only=True)
+class Windows:
+    """Windows taken so far, back to back in one preallocated buffer."""
+
+    rotation: Iterator[Call]
+    clock: ClockNs
+    witness: Witness
+    threads: int
+    protocol: Protocol
+    buffer: array[int]
+    run_ns: int
+    deadline_ns: int
+    taken: int = 0
+    windows: list[Window] = field(default_factory=list)
+
+    def take(self) -> None:
+        """One more window, cut to what the budget and the buffer still hold, at least one run."""
+        size = self._size()
+        cpu_ns, switches = self.witness()
+        wall_ns = sample_window(self.rotation, clock=self.clock, samples_ns=self.buffer, start=self.taken, size=size)
+        cpu_after_ns, switches_after = self.witness()
+        lost = kept_from_running(wall_ns, cpu_after_ns - cpu_ns, switches_after - switches, self.threads)
+        self.windows.append(Window(start=self.taken, size=size, wall_ns=wall_ns, lost=lost))
+        self.taken += size
+        self.run_ns = max(1, wall_ns // size)
+
+    def is_disturbed(self, window: Window) -> bool:
+        """Whether its samples are left out: others had more of its time than the protocol lets pass."""
+        return window.lost > self.protocol.preempted_share
+
+    def until_steady(self, cap_ns: int) -> tuple[int, Verdict | None]:
+        """Take windows until two adjacent ones agree: the index of the first; else a state that says why not."""
+        self.take()
+        while (now_ns := self.clock()) < self.deadline_ns and self.taken < len(self.buffer):
+            if now_ns >= cap_ns and len(self.windows) >= 2:
+                return self._last_half(), self._not_steady()
+            self.take()
+            if is_steady(self._window(-2), self._window(-1), self.protocol.steady_tolerance):
+                return len(self.windows) - 2, None
+        return self._last_half(), self._cut_short()
+
+    def until(self, stop: StopRule, steady_from: int) -> Verdict:
+        """Take windows until the rule is met; judged are the undisturbed samples since window `steady_from`."""
+        judged = array("q")
+        for window in self.windows[steady_from:]:
+            self._judge(window, judged)
+        while True:
+            is_full = self.taken >= len(self.buffer)
+            now_ns = self.clock()
+            verdict = stop.verdict(judged, now_ns=now_ns, is_full=is_full)
+            is_last = is_full or now_ns >= self.deadline_ns
+            if verdict is not None and (
+                is_last or self.disturbed_share(steady_from) <= self.protocol.excluded_share_cap
+            ):
+                return verdict
+            self.take()
+            self._judge(self.windows[-1], judged)
+
+    def disturbed_share(self, steady_from: int) -> float:
+        """Share of the samples since that window which are left out; while it is too large and time is left, go on."""
+        steady = self.windows[steady_from:]
+        return sum(each.size for each in steady if self.is_disturbed(each)) / sum(each.size for each in steady)
+
+    def _judge(self, window: Window, judged: array[int]) -> None:
+        if not self.is_disturbed(window):
+            judged.extend(self.buffer[window.start : window.end])
+
+    def _size(self) -> int:
+        protocol = self.protocol
+        least = protocol.window_least_short_runs if self.run_ns < protocol.short_run_ns else protocol.window_least_runs
+        wanted = max(least, protocol.window_ns // self.run_ns)
+        affordable = max(1, (self.deadline_ns - self.clock()) // self.run_ns)
+        a_tenth = max(1, len(self.buffer) // 10)
+        return int(min(wanted, affordable, a_tenth, len(self.buffer) - self.taken))
+
+    def _window(self, at: int) -> array[int]:
+        window = self.windows[at]
+        return self.buffer[window.start : window.end]
+
+    def _last_half(self) -> int:
+        """Where windows never agreed, the later half of them counts as samples."""
+        return len(self.windows) // 2
+
+    def _not_steady(self) -> Verdict:
+        before, after = median(self._window(-2)), median(self._window(-1))
+        reason = (
+            f"medians of {len(self.windows)} adjacent windows never agreed within "
+            f"{self.protocol.steady_tolerance:.0%}; the last two differ by {abs(after - before) / max(before, 1):.1%}."
+        )
+        return Verdict(state=PointState.NOT_STEADY, reason=reason)
+
+    def _cut_short(self) -> Verdict:
+        runs = f"{self.taken} run{'s' if self.taken > 1 else ''}"
+        what = "the sample buffer is full" if self.taken >= len(self.buffer) else "time budget used"
+        return Verdict(state=PointState.UNCONVERGED, reason=f"{what} after {runs}, before a steady state showed.")
