@@ -1,5 +1,6 @@
 """What people write (spec files, sidecars, flow parameters) made into a `BenchmarkSpec`, or refused in one line."""
 
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -175,6 +176,34 @@ def build_spec(layers: Sequence[Layer], *, folder: Path | None = None) -> Benchm
     )
 
 
+def named_files(source: str, layer: Mapping[str, object]) -> tuple[str, ...]:
+    """Files that the inputs of a spec name, relative to the model: what must be fetched beside a model of a store.
+
+    Each once, in order; nothing is looked up. Raises `SpecError`: a wrong spec, or a path that could leave the folder.
+    """
+    written = _validate(source, {key: value for key, value in layer.items() if value is not None})
+    named = [(name, rule.file) for name, rule in written.inputs.items() if rule.file is not None]
+    for name, file in named:
+        if not _is_beside(file):
+            raise _outside(_where(source, name), file)
+    return tuple(dict.fromkeys(PurePosixPath(file).as_posix() for _, file in named))
+
+
+def _is_beside(file: str) -> bool:
+    """Whether a path is a plain relative one that cannot leave its folder, before anybody looks."""
+    parts = PurePosixPath(file).parts
+    is_plain = bool(parts) and not file.startswith("/") and ".." not in parts and "\\" not in file
+    return is_plain and file.isprintable() and re.match(r"[A-Za-z]:", file) is None
+
+
+def _where(source: str, name: str) -> str:
+    return f"{printable(source)}: `inputs.{printable(name)}.file`"
+
+
+def _outside(where: str, file: str) -> SpecError:
+    return SpecError(f"{where} is '{printable(file)}': it must lie in the model's folder.")
+
+
 def _distinct(values: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(dict.fromkeys(values))
 
@@ -209,14 +238,12 @@ def _rule(source: str, name: str, written: _Input, folder: Path | None) -> Input
 
 def _entry_file(source: str, name: str, file: str, folder: Path | None) -> Path:
     """The `.npz` file of one input, proven to lie in the model's folder and to hold an entry of that name."""
-    where = f"{printable(source)}: `inputs.{printable(name)}.file`"
+    where = _where(source, name)
     path = Path(file)
     if folder is not None:
-        parts = PurePosixPath(file).parts
-        path = (folder / file).resolve()
-        is_inside = not file.startswith("/") and ".." not in parts and path.is_relative_to(folder.resolve())
-        if not is_inside or not file.isprintable():
-            raise SpecError(f"{where} is '{printable(file)}': it must lie in the model's folder.")
+        path = (folder / file).resolve() if _is_beside(file) else folder.parent
+        if not path.is_relative_to(folder.resolve()):
+            raise _outside(where, file)
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [entry.removesuffix(".npy") for entry in archive.namelist()]
