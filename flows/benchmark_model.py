@@ -12,7 +12,6 @@ from prefect.states import Completed
 from flows.endings import Ending, failed
 from flows.names import device_name
 from flows.progress import ProgressArtifact
-from flows.tables import point_rows
 from onnxdyno import app
 from onnxdyno.domain.claims import Candidate, Claim
 from onnxdyno.domain.devices import Device
@@ -129,14 +128,13 @@ def _steps(mine: Claim, on: Device, results_uri: str, parameters: dict[str, Any]
     findings = results.analyse(whole(run))
     rows_uri = results.store(whole(run), whole(findings), results_uri=results_uri)
     page = results.report(whole(run), whole(findings), results_uri=results_uri)
-    rows = point_rows(findings)
     identity = (mine.version.key, mine.version.store_uri, on.device_class)
     create_table_artifact(
         key=artifact_key("points", *identity),
-        table=[{title: literal(text) for title, text in row.items()} for row in rows],
+        table=[{title: literal(text) for title, text in row.items()} for row in page.points],
     )
     create_markdown_artifact(key=artifact_key("summary", *identity), markdown=page.markdown)
     measured = sum(point.state.is_measured for point in findings.points)
-    line = f"committed: {measured} of {len(rows)} points measured"
+    line = f"committed: {measured} of {len(findings.points)} points measured"
     uris = (("run", rows_uri), *page.uris)
-    return Ending(key=mine.version.key, status="committed", line=line, rows=rows, uris=uris)
+    return Ending(key=mine.version.key, status="committed", line=line, screen=page.screen, uris=uris)

@@ -9,9 +9,6 @@ from prefect.states import Failed
 from onnxdyno.domain.errors import OnnxdynoError
 from onnxdyno.domain.text import printable
 
-Row = dict[str, str]
-"""One line of a table for people: column title -> text."""
-
 BAD_STATUSES: Final = ("failed",)
 
 
@@ -20,13 +17,14 @@ class Ending:
     """`status`: `committed` · `quarantined` · `failed` · `started` (elsewhere) · `taken` (by somebody else first).
 
     `key` is the model's as it is; everything else is safe to print. `exit_code` is the error class's, 0 without error.
+    `screen` is a rich renderable of what was measured, None where nothing was.
     """
 
     key: str
     status: str
     line: str
     exit_code: int = 0
-    rows: tuple[Row, ...] = ()
+    screen: Any = None
     uris: tuple[tuple[str, str], ...] = ()
 
 

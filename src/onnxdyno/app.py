@@ -29,7 +29,7 @@ from onnxdyno.domain.text import printable
 from onnxdyno.graphs.reading import load
 from onnxdyno.graphs.signature import read_signature
 from onnxdyno.ports import Ledger, ObjectStore
-from onnxdyno.reporting import documents, html, markdown
+from onnxdyno.reporting import documents, grid, html, markdown, terminal
 from onnxdyno.storage import keys
 from onnxdyno.storage.cache import ModelCache
 from onnxdyno.storage.progress import MemoryLedger, StoreLedger
@@ -55,6 +55,10 @@ class Report:
     """The one-page summary in its forms and where it was written."""
 
     markdown: str
+    points: tuple[dict[str, str], ...]
+    """The table of points as texts by column title, not escaped."""
+    screen: Any
+    """A rich renderable of the same table for a terminal."""
     uris: tuple[tuple[str, str], ...]
     """(`json` | `md` | `html`, URI)."""
 
@@ -232,7 +236,12 @@ def report(run: BenchmarkRun, findings: Findings, *, results_uri: str) -> Report
         key = keys.report_key(run.origin.run_id, form)
         results.put_if_absent(key, body.encode("utf-8"))
         uris.append((form, f"{results.uri}/{key}"))
-    return Report(markdown=page, uris=tuple(uris))
+    return Report(
+        markdown=page,
+        points=grid.as_texts(grid.points_grid(run, findings)),
+        screen=terminal.points(run, findings),
+        uris=tuple(uris),
+    )
 
 
 def finish(taken: Claim, *, results_uri: str, error: BaseException | None) -> None:

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Failed
+from rich.text import Text
 
-import factories
 from flows import embedded
 from flows.endings import Ending, Summary
-from flows.tables import point_rows
 from flows.terminal import OnlyFlowLines, show
 from onnxdyno.domain.claims import Candidate, Claim
 from onnxdyno.domain.errors import (
@@ -194,24 +193,12 @@ def test_a_quarantined_model_is_no_failure_of_the_look() -> None:
     assert summary(Ending(key="a", status="quarantined", line="quarantined")).exit_code == 0
 
 
-def test_rows_have_a_dash_for_what_was_not_measured_and_the_reason_beside_it() -> None:
-    good = factories.point_finding(factories.point(batch=1), p50_ns=1_500_000.0)
-    bad = factories.skipped_finding(factories.point(batch=2), PointState.OOM, "no memory \x1b[2J")
-    first, second = point_rows(factories.findings((good, bad)))
-    assert first["p50 ms"] == "1.500"
-    assert first["point"] == "batch=1"
-    assert second["p50 ms"] == second["items/s"] == "–"
-    assert second["state"] == "oom"
-    assert second["note"].startswith("no memory")
-    assert second["note"].isprintable()
-
-
 def test_the_terminal_shows_a_table_per_model_and_never_a_raw_escape(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = point_rows(factories.findings((factories.point_finding(factories.point(batch=1)),)))
+    screen = Text("what was measured")
     uris = (("json", "file:/r/summary.json"),)
-    show(summary(Ending(key="a\x1b[31m.onnx", status="committed", line="committed: 1 of 1", rows=rows, uris=uris)))
+    show(summary(Ending(key="a\x1b[31m.onnx", status="committed", line="committed: 1 of 1", screen=screen, uris=uris)))
     said = capsys.readouterr().out
-    assert "batch=1" in said
+    assert "what was measured" in said
     assert "file:/r/summary.json" in said
     assert "\x1b[31m" not in said
     assert "a\\x1b[31m.onnx" in said

@@ -99,6 +99,12 @@ def points_grid(run: BenchmarkRun, findings: Findings) -> Grid:
     return Grid(title="Points", columns=columns, rows=rows, caption=f"at {at}" if at and varying else at)
 
 
+def as_texts(grid: Grid) -> tuple[dict[str, str], ...]:
+    """Rows as column title -> text, not escaped; for tables that somebody else draws."""
+    titles = [column.title for column in grid.columns]
+    return tuple(dict(zip(titles, (cell.text for cell in row), strict=True)) for row in grid.rows)
+
+
 def nodes_grid(profile: ProfileFinding, most: int = 10) -> Grid:
     """The slowest nodes: share of the sum of self times, self time, operator, name."""
     shown = profile.nodes[:most]

@@ -62,19 +62,29 @@ class _Sheet:
         return [place for place in asked if not self.grid.columns[place].is_minor]
 
 
-def bench(run: BenchmarkRun, findings: Findings) -> RenderableType:
-    """One model on one device: points, what stopped the others, slowest nodes, choices, tiers."""
+def points(run: BenchmarkRun, findings: Findings) -> RenderableType:
+    """One model on one device: its points, and what stopped or marks them."""
     signature, ref = run.signature, run.plan.model.ref
     model = f"{signature.parameters:,} parameters, {signature.precision}, opset {signature.opset}"
     device, spec = run.plan.device, run.plan.spec
-    measured = f"{device.name}, {run.plan.threads} threads, {spec.launches} launches, budget {spec.budget_s:g} s"
-    parts: list[RenderableType] = [
+    counts = f"{_counted(run.plan.threads, 'thread')}, {_counted(spec.launches, 'launch', 'launches')}"
+    measured = f"{device.name}, {counts}, budget {spec.budget_s:g} s"
+    return Group(
         Text.assemble((safe.terminal(ref.name), "bold cyan"), "  ", (model, "dim")),
         Text(safe.terminal(measured), style="dim"),
         Text(),
         _Sheet(grid=tables.points_grid(run, findings)),
-    ]
-    parts += _notes(run, findings)
+        *_notes(run, findings),
+    )
+
+
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def bench(run: BenchmarkRun, findings: Findings) -> RenderableType:
+    """One model on one device: points, what stopped the others, slowest nodes, choices, tiers."""
+    parts: list[RenderableType] = [points(run, findings)]
     for profile in findings.profiles[:1]:
         if profile.nodes:
             parts += [Text(), _Sheet(grid=tables.nodes_grid(profile, _SHOWN_NODES))]
