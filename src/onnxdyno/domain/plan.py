@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from onnxdyno.domain.axes import AxisSizes, describe
+from onnxdyno.domain.axes import AxisSizes, Constraints, describe
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.models import InputRecipe, LocalModel
 
@@ -114,3 +114,5 @@ class BenchmarkPlan:
     fixed_batch: int | None = None
     threads: int = 1
     protocol: Protocol = field(default_factory=Protocol)
+    constraints: Constraints = field(default_factory=Constraints)
+    """What tries before the measurement showed of the sizes that the model takes."""
