@@ -8,7 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran, Refused, Turn, Unusable
+from onnxdyno.domain.assignments import (
+    Assignment,
+    Began,
+    Done,
+    Event,
+    Pass,
+    Ran,
+    Refused,
+    Searched,
+    Tried,
+    Turn,
+    Unusable,
+)
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.errors import DeviceError, ModelError, PointError
@@ -23,6 +35,8 @@ from onnxdyno.domain.outcomes import (
     Skipped,
 )
 from onnxdyno.domain.plan import Point
+from onnxdyno.graphs.constraints import next_probe
+from onnxdyno.graphs.feeds import check
 from onnxdyno.graphs.materialise import materialise
 from onnxdyno.measuring.memory import MemoryGauge, read_memory
 from onnxdyno.measuring.profiling import summarise
@@ -93,6 +107,7 @@ def _attempt(assignment: Assignment, at: int, shop: Workshop, read: Callable[[Tu
 def _probe(assignment: Assignment, shop: Workshop) -> None:
     """Try the candidates in order until one runs, twice: the second run's time is a first idea of the cost."""
     loaded = _load(assignment, shop)
+    history = list(assignment.history)
 
     def read(turn: Turn) -> Ran:
         call = loaded.bind(_feeds(assignment, turn.point.sizes, 0), turn.point.variant)
@@ -100,7 +115,30 @@ def _probe(assignment: Assignment, shop: Workshop) -> None:
         call()
         return Ran(point=turn.point, run_ns=shop.clock() - began_ns, outputs=describe_outputs(call.outputs()))
 
-    any(_attempt(assignment, at, shop, read) for at in range(len(assignment.turns)))
+    if not any(is_fine for _, is_fine in history):
+        for at, turn in enumerate(assignment.turns):
+            history.append((turn.point.sizes, _attempt(assignment, at, shop, read)))
+            if history[-1][1]:
+                break
+    _search(assignment, shop, loaded, history)
+
+
+def _search(assignment: Assignment, shop: Workshop, loaded: LoadedModel, history: list[tuple[AxisSizes, bool]]) -> None:
+    """Which sizes beside the base run: a bounded number of calls, within the time of the first turn."""
+    if assignment.signature is None:
+        return
+    turn = assignment.turns[0]
+    deadline_ns = shop.clock() + turn.budget_ns
+    while shop.clock() < deadline_ns and (sizes := next_probe(assignment.signature, history)) is not None:
+        shop.emit(Began(turn=0))
+        try:
+            loaded.bind(_feeds(assignment, sizes, 0), turn.point.variant)()
+            is_fine = True
+        except (PointError, MemoryError):
+            is_fine = False
+        history.append((sizes, is_fine))
+        shop.emit(Tried(sizes=sizes, is_fine=is_fine))
+    shop.emit(Searched())
 
 
 def _timing(assignment: Assignment, shop: Workshop) -> None:
@@ -217,9 +255,13 @@ def _load_known(assignment: Assignment, shop: Workshop, profile_prefix: Path | N
 
 
 def _feeds(assignment: Assignment, sizes: AxisSizes, ordinal: int) -> Feeds:
-    """One input set; the seed depends on the spec's seed and the set, so that every launch sees the same sets."""
+    """One input set, held against the model's own relations before it runs: that it runs would be no proof.
+
+    The seed depends on the spec's seed and the set, so that every launch sees the same sets.
+    """
     seed = assignment.seed * 1_000 + ordinal
     values = {recipe.name: materialise(recipe, sizes, seed) for recipe in assignment.recipes}
+    check(values, assignment.recipes, sizes)
     return {name: value for name, value in values.items() if value is not None}
 
 

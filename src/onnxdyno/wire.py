@@ -4,13 +4,15 @@ from typing import Any
 
 import msgspec
 
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Unusable
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Searched, Tried, Unusable
 from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
 
 _EVENTS: dict[str, type[Any]] = {
     "began": Began,
     "ran": Ran,
+    "tried": Tried,
+    "searched": Searched,
     "refused": Refused,
     "unusable": Unusable,
     "done": Done,

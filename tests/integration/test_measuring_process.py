@@ -197,8 +197,8 @@ def test_timing_measures_what_runs_and_names_what_does_not(launcher: Watching) -
     for each in measured.values():
         assert each.samples_ns
         assert min(each.samples_ns) > 0
-        assert each.runs == len(each.samples_ns)
-        assert each.busy_ns >= sum(each.samples_ns)
+        assert 0 < each.runs <= len(each.samples_ns)
+        assert each.busy_ns >= each.runs * min(each.samples_ns)
         assert len(each.input_sha256) == 64
         assert each.first_run_ns > 0
 
@@ -298,7 +298,7 @@ def test_a_size_beyond_the_memory_limit_is_oom_and_the_process_lives_on(launcher
     answers = run(launcher, asked(OOM, Pass.TIMING, point(batch=256), TWO, memory_limit_bytes=3 * GIB))
     got = states(answers)
     assert got[256] == "oom"
-    assert got[2] in ("ok", "noisy", "not_steady", "unconverged")
+    assert got[2] in ("ok", "noisy", "not_steady", "unconverged", "disturbed")
     assert "Failed to allocate memory" in skips(answers)[0].reason
     assert len(launcher.processes) == 1
 

@@ -9,11 +9,12 @@ import pytest
 from factories import cpu_device, image_signature, local_model, measured, memory_reading, origin, skipped
 from fakes import FINE
 from onnxdyno import planning, wire
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran, Searched, Tried
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.outcomes import LaunchReading, Measured, PointState, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Point
 from onnxdyno.domain.runs import BenchmarkRun, Progress
+from onnxdyno.graphs.constraints import next_probe
 from onnxdyno.launching import Bench, Outside, carry_out
 from onnxdyno.ports import Exit, Launch
 from onnxdyno.storage.progress import MemoryLedger
@@ -29,6 +30,7 @@ class Machine:
     start_ns: int = SECOND // 2
     out_of_memory_from: int = 10**9
     refuses: tuple[int, ...] = ()
+    step: int = 1
     now_ns: int = 0
     started: list[Assignment] = field(default_factory=list)
 
@@ -76,8 +78,20 @@ class _Process:
             answer = self.machine.answer(self.asked, turn.point, turn.budget_ns)
             yield wire.encode(answer)
             if isinstance(answer, Ran):
+                yield from self.search(turn.point)
                 break
         yield wire.encode(Done())
+
+    def search(self, base: Point) -> Any:
+        """The sizes around the base, which run where height and width are multiples of `step`."""
+        signature, history = self.asked.signature, [*self.asked.history, (base.sizes, True)]
+        if signature is None:
+            return
+        while (sizes := next_probe(signature, history)) is not None:
+            is_fine = all(dict(sizes)[name] % self.machine.step == 0 for name in ("height", "width"))
+            history.append((sizes, is_fine))
+            yield wire.encode(Tried(sizes=sizes, is_fine=is_fine))
+        yield wire.encode(Searched())
 
     def stop(self) -> Exit:
         return FINE
@@ -202,3 +216,17 @@ def test_progress_never_goes_back_and_ends_full() -> None:
     assert done == sorted(done)
     assert told[-1].done == told[-1].total
     assert all(each.done <= each.total for each in told[1:])
+
+
+def test_default_sweeps_move_to_the_sizes_that_run() -> None:
+    run = carry(Machine(step=32), plan(batches=(1,)))
+    assert {dict(point.sizes)["height"] % 32 for point in run.plan.points} == {0}
+    assert run.plan.constraints == run.probe.constraints
+    assert {rule.multiple for rule in run.probe.constraints.rules} == {32}
+
+
+def test_asked_sizes_are_tried_as_they_are_asked() -> None:
+    machine = Machine(step=32)
+    run = carry(machine, plan(batches=(1,), resolutions_px=((33, 33),)))
+    assert [dict(point.sizes)["height"] for point in run.plan.points] == [33]
+    assert all(each.signature is None for each in machine.started)

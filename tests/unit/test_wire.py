@@ -6,7 +6,20 @@ import pytest
 
 import factories as make
 from onnxdyno import wire
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran, Refused, Turn, Unusable
+from onnxdyno.domain.assignments import (
+    Assignment,
+    Began,
+    Done,
+    Event,
+    Pass,
+    Ran,
+    Refused,
+    Searched,
+    Tried,
+    Turn,
+    Unusable,
+)
+from onnxdyno.domain.axes import AxisRule, Constraints
 from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import Flag, LaunchReading, ModelState, PointState, Probe
 from onnxdyno.domain.plan import Protocol, Variant
@@ -18,6 +31,8 @@ EVENTS: tuple[Event | Probe, ...] = (
     Began(turn=3),
     Done(),
     Ran(point=POINT, run_ns=2**62, outputs=(HOSTILE,)),
+    Tried(sizes=((HOSTILE, 3),), is_fine=False),
+    Searched(),
     Refused(state=ModelState.UNSUPPORTED, reason=HOSTILE, remedy="Do something."),
     Unusable(reason=HOSTILE),
     LaunchReading(
@@ -38,7 +53,11 @@ EVENTS: tuple[Event | Probe, ...] = (
     make.skipped(replace(POINT, variant=Variant.E2E), PointState.OOM, HOSTILE, launch=None),
     make.memory_reading(POINT, None),
     make.profile(POINT, (make.node(HOSTILE, output_bytes=None), make.node("b", index=2))),
-    Probe(point=None, tried=(make.skipped(POINT),)),
+    Probe(
+        point=None,
+        tried=(make.skipped(POINT),),
+        constraints=Constraints(rules=(AxisRule(axis=HOSTILE, multiple=32),), squares=(("h", "w"),), tries=9),
+    ),
 )
 
 
@@ -66,6 +85,8 @@ def test_an_assignment_survives() -> None:
         seed=7,
         protocol=Protocol(most_samples=10),
         memory_limit_bytes=2**40,
+        signature=make.image_signature(),
+        history=((POINT.sizes, True),),
     )
     assert wire.decode_assignment(wire.encode_assignment(assignment)) == assignment
 

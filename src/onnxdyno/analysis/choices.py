@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import prod
+from math import floor, log10, prod
 
 from onnxdyno.domain.axes import Axis, Role, axis_sizes
 from onnxdyno.domain.findings import Choice, PointFinding
@@ -60,11 +60,11 @@ def _best_batch(
     fastest = max(fitting, key=_throughput)
     tied = [point for point in fitting if _reaches(point, fastest)]
     chosen = min(tied, key=lambda point: point.items or 0)
-    reason = f"highest throughput, {_throughput(chosen):.4g} items/s{_under(target_ns)}"
+    reason = f"highest throughput, {_items_per_s(chosen)}{_under(target_ns)}"
     if chosen is not fastest:
         reason = (
             f"smallest batch whose throughput interval reaches that of the highest (batch {fastest.items}, "
-            f"{_throughput(fastest):.4g} items/s): {_throughput(chosen):.4g} items/s{_under(target_ns)}"
+            f"{_items_per_s(fastest)}): {_items_per_s(chosen)}{_under(target_ns)}"
         )
     return Choice(point=chosen.point, value=float(chosen.items or 0), reason=reason + _caveat(chosen))
 
@@ -142,6 +142,21 @@ def _dynamic(axes: Iterable[Axis]) -> list[Axis]:
 
 def _throughput(point: PointFinding) -> float:
     return point.throughput_items_per_s.value or 0.0
+
+
+def _items_per_s(point: PointFinding) -> str:
+    return f"{_plain(_throughput(point))} items/s"
+
+
+def _ms(value_ns: float | None) -> str:
+    return f"{_plain((value_ns or 0.0) / _NS_PER_MS)} ms"
+
+
+def _plain(value: float) -> str:
+    """Four significant digits without an exponent: `35,810`, `12.31`."""
+    decimals = 3 - floor(log10(abs(value))) if value else 0
+    text = f"{round(value, decimals):,.{max(0, decimals)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _reaches(point: PointFinding, fastest: PointFinding) -> bool:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.devices import Device
-from onnxdyno.domain.models import InputRecipe
+from onnxdyno.domain.models import InputRecipe, Signature
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, ModelState, Profile, Skipped
 from onnxdyno.domain.plan import Point, Protocol
 
@@ -28,7 +29,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """The whole input of a measuring process; a probe stops at the first of `turns` that runs."""
+    """The whole input of a measuring process; a probe visits `turns` up to the first that runs."""
 
     kind: Pass
     launch: int
@@ -41,6 +42,10 @@ class Assignment:
     seed: int
     protocol: Protocol
     memory_limit_bytes: int | None = None
+    signature: Signature | None = None
+    """For a probe that goes on, once a size ran, to find what other sizes run; None = it stops there."""
+    history: tuple[tuple[AxisSizes, bool], ...] = ()
+    """What an earlier process found of sizes: (sizes, whether they ran)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,19 @@ class Ran:
     point: Point
     run_ns: int
     outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """A size beside the base, and whether it ran."""
+
+    sizes: AxisSizes
+    is_fine: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """The probe has no more sizes to try, or no more time for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,4 +98,17 @@ class Done:
     """The assignment was worked through."""
 
 
-Event = Began | Ran | Refused | Unusable | Done | LaunchReading | Measured | Skipped | MemoryReading | Profile
+Event = (
+    Began
+    | Ran
+    | Tried
+    | Searched
+    | Refused
+    | Unusable
+    | Done
+    | LaunchReading
+    | Measured
+    | Skipped
+    | MemoryReading
+    | Profile
+)

@@ -1,8 +1,9 @@
 """What came of a run: states, samples, readings. Expected failure is a value here, never an exception."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from onnxdyno.domain.axes import Constraints
 from onnxdyno.domain.plan import Point
 
 
@@ -57,7 +58,6 @@ class Flag(StrEnum):
     CFS_THROTTLED = "cfs_throttled"
     CASTS_INSERTED = "casts_inserted"
     POWER_CAPPED = "power_capped"
-    PREEMPTED = "preempted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +154,9 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The first of the plan's base candidates that ran, or why none did."""
+    """The first of the plan's base candidates that ran, or why none did; and what other sizes were found to run."""
 
     point: Point | None
     tried: tuple[Skipped, ...]
     outputs: tuple[str, ...] = ()
+    constraints: Constraints = field(default_factory=Constraints)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from onnxdyno import wire
-from onnxdyno.domain.assignments import Assignment, Pass, Ran, Turn
+from onnxdyno.domain.assignments import Assignment, Pass, Ran, Searched, Tried, Turn
+from onnxdyno.domain.axes import AxisSizes, Constraints
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import (
     LaunchReading,
@@ -21,11 +22,16 @@ from onnxdyno.domain.outcomes import (
 )
 from onnxdyno.domain.plan import BenchmarkPlan, Point
 from onnxdyno.domain.runs import BenchmarkRun, Origin, Progress
+from onnxdyno.graphs.constraints import conclude, next_probe
 from onnxdyno.launching import budget
 from onnxdyno.launching.driving import Answer, Limits, drive
-from onnxdyno.planning import rebase
+from onnxdyno.planning import has_default_sweeps, rebase
 from onnxdyno.ports import ClockNs, Launcher, Ledger
 
+MOST_PROBES = 3
+"""Processes in which sizes are looked for: a try that ends its process is not made again."""
+SEARCH_SHARE = 0.05
+"""Share of the budget in which sizes beside the base are looked for."""
 START_S = 30.0
 """What a process may take before its model loads: imports on a cold disk."""
 USUAL_LOAD_NS = 1_000_000_000
@@ -83,7 +89,7 @@ class _Campaign:
         probe = self._probe()
         if probe.point is None:
             return self._finish(probe, outcomes=(*probe.tried, *self._excluded()))
-        self.plan = rebase(self.plan, self.bench.signature, probe.point)
+        self.plan = rebase(self.plan, self.bench.signature, probe.point, probe.constraints)
         launches = self.plan.spec.launches
         self.total = 2 + len(self.plan.points) * (launches + self.plan.spec.memory)
         memory, failed = self._memory() if self.plan.spec.memory else ((), ())
@@ -129,26 +135,57 @@ class _Campaign:
         self._tell("looking for sizes that run", step=0)
         if self._probe_name in self.kept:
             return self._kept_probe()
-        tried: list[Skipped] = []
-        ran: Ran | None = None
-        turns = tuple(Turn(point=point, budget_ns=0) for point in self.plan.base_candidates)
-        began_ns = self.outside.clock()
-        for answer in self._answers(Pass.PROBE, turns, 0):
-            match answer:
-                case Ran():
-                    ran = answer
-                case Skipped():
-                    tried.append(answer)
-                case LaunchReading():
-                    self.load_ns = self.outside.clock() - began_ns
-                case _:
-                    pass
-        probe = Probe(point=ran.point if ran else None, tried=tuple(tried), outputs=ran.outputs if ran else ())
-        if ran is not None:
-            self.calls_ns[ran.point] = ran.run_ns
+        ran, tried, history = self._base()
+        constraints = conclude(self.bench.signature, history) if ran else Constraints()
+        probe = Probe(
+            point=ran.point if ran else None,
+            tried=tuple(tried),
+            outputs=ran.outputs if ran else (),
+            constraints=constraints,
+        )
         self._keep(self._probe_name, probe)
         self._tell("sizes found", step=1)
         return probe
+
+    def _base(self) -> tuple[Ran | None, list[Skipped], list[tuple[AxisSizes, bool]]]:
+        """The base, what was tried before it, and the history of sizes; a try that ends its process did not run."""
+        tried: list[Skipped] = []
+        ran: Ran | None = None
+        history: list[tuple[AxisSizes, bool]] = []
+        for _ in range(MOST_PROBES):
+            is_over = False
+            began_ns = self.outside.clock()
+            for answer in self._answers(Pass.PROBE, self._probe_turns(), 0, history=tuple(history)):
+                match answer:
+                    case Ran():
+                        ran = answer
+                        self.calls_ns[ran.point] = ran.run_ns
+                        history.append((ran.point.sizes, True))
+                    case Skipped():
+                        tried.append(answer)
+                        history.append((answer.point.sizes, False))
+                    case Tried():
+                        history.append((answer.sizes, answer.is_fine))
+                    case LaunchReading():
+                        self.load_ns = self.outside.clock() - began_ns
+                    case Searched():
+                        is_over = True
+                    case _:
+                        pass
+            fatal = None if is_over or ran is None else next_probe(self.bench.signature, history)
+            if fatal is None or not self._is_searching:
+                break
+            history.append((fatal, False))
+        return ran, tried, history
+
+    @property
+    def _is_searching(self) -> bool:
+        """Whether it matters what other sizes run: only default sweeps are moved to them."""
+        return has_default_sweeps(self.plan, self.bench.signature)
+
+    def _probe_turns(self) -> tuple[Turn, ...]:
+        search_ns = round(self.plan.spec.budget_s * 1e9 * SEARCH_SHARE)
+        return tuple(Turn(point=point, budget_ns=search_ns) for point in self.plan.base_candidates)
 
     def _kept_probe(self) -> Probe:
         probe = wire.decode(self.kept[self._probe_name])
@@ -263,10 +300,12 @@ class _Campaign:
             if isinstance(answer, LaunchReading):
                 if kind == "timing":
                     yield _answer(self._keep(self._launch_name(launch), answer))
-            elif not isinstance(answer, Ran):
+            elif not isinstance(answer, Ran | Tried | Searched):
                 yield _answer(self._keep(self._name(kind, launch, answer.point), answer))
 
-    def _answers(self, passed: Pass, turns: tuple[Turn, ...], launch: int) -> Iterator[Answer]:
+    def _answers(
+        self, passed: Pass, turns: tuple[Turn, ...], launch: int, history: tuple[tuple[AxisSizes, bool], ...] = ()
+    ) -> Iterator[Answer]:
         plan = self.plan
         assignment = Assignment(
             kind=passed,
@@ -280,6 +319,8 @@ class _Campaign:
             seed=plan.spec.seed,
             protocol=plan.protocol,
             memory_limit_bytes=self.outside.memory_limit_bytes(),
+            signature=self.bench.signature if passed is Pass.PROBE and self._is_searching else None,
+            history=history,
         )
         limits = Limits(load_s=self._load_s(), turn_s=lambda turn: self._turn_s(passed, turn))
         return drive(self.outside.launcher, assignment, limits)
@@ -299,7 +340,7 @@ class _Campaign:
         return max(0, self.deadline_ns - self.outside.clock())
 
     def _keep(self, name: str, value: Answer | Probe) -> bytes:
-        assert not isinstance(value, Ran)  # noqa: S101  kept as part of the probe
+        assert not isinstance(value, Ran | Tried | Searched)  # noqa: S101  kept as part of the probe
         self.kept[name] = self.outside.ledger.keep(name, wire.encode(value))
         return self.kept[name]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from onnxdyno import wire
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Turn, Unusable
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Searched, Tried, Turn, Unusable
 from onnxdyno.domain.errors import DeviceError, ModelError
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, PointState, Probe, Profile, Skipped
 from onnxdyno.domain.text import printable
@@ -19,7 +19,7 @@ MOST_DEATHS = 2
 
 _LAST_WORDS = 400
 
-Answer = LaunchReading | Measured | Skipped | MemoryReading | Profile | Ran
+Answer = LaunchReading | Measured | Skipped | MemoryReading | Profile | Ran | Tried | Searched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> 
                         raise DeviceError(event.reason)
                     case LaunchReading():
                         yield event
-                    case Ran():
+                    case Ran() | Tried() | Searched():
                         is_done = True
                         yield event
                     case Measured() | Skipped() | MemoryReading() | Profile():

@@ -16,7 +16,17 @@ from onnxdyno.planning.constrained import constrained
 from onnxdyno.planning.exclusions import excluded
 from onnxdyno.planning.sweeps import BATCHES, SEQUENCES, SIDES_PX, Sweep, free, sweeps
 
-__all__ = ["BATCHES", "MOST_CANDIDATES", "MOST_POINTS", "SEQUENCES", "SIDES_PX", "base_candidates", "expand", "rebase"]
+__all__ = [
+    "BATCHES",
+    "MOST_CANDIDATES",
+    "MOST_POINTS",
+    "SEQUENCES",
+    "SIDES_PX",
+    "base_candidates",
+    "expand",
+    "has_default_sweeps",
+    "rebase",
+]
 
 MOST_POINTS = 256
 
@@ -70,6 +80,11 @@ def rebase(
     known = constraints or plan.constraints
     moved = expand(plan.spec, signature, plan.model, plan.device, base=base.sizes, constraints=known)
     return replace(moved, protocol=plan.protocol, base_candidates=plan.base_candidates)
+
+
+def has_default_sweeps(plan: BenchmarkPlan, signature: Signature) -> bool:
+    """Whether any sizes of the plan are ours to choose; what is asked is tried as it is asked."""
+    return any(not sweep.is_asked for sweep in sweeps(plan.spec, signature, dict(plan.base.sizes)))
 
 
 def _variants(spec: BenchmarkSpec, signature: Signature) -> tuple[Variant, ...]:
