@@ -7,6 +7,7 @@ from onnx import ModelProto
 
 from onnxdyno.domain.axes import Axis, Role
 from onnxdyno.domain.models import Dim
+from onnxdyno.domain.text import printable
 from onnxdyno.graphs.declared import Declared, Sum, as_sum, is_generated
 from onnxdyno.graphs.grouping import Roles, grouped
 from onnxdyno.graphs.roles import named_role, positional_roles
@@ -168,8 +169,8 @@ class _Axes:
                 continue
             if group in self._pins:
                 self.notes.append(
-                    f"dimension {first.position} of '{first.input}' is declared dynamic; the weights leave only "
-                    f"{self._pins[group]}."
+                    f"dimension {first.position} of '{printable(first.input)}' is declared dynamic; "
+                    f"the weights leave only {self._pins[group]}."
                 )
                 continue
             role = self._roles.of(members)[0]
@@ -177,7 +178,7 @@ class _Axes:
             if own is None and role in unnamed:
                 self._by_group[group] = unnamed[role]
                 continue
-            name = self._free_name(own, role, f"{first.input}:{first.position}")
+            name = self._free_name(own, role, f"{printable(first.input)}:{first.position}")
             axis = Axis(name=name, role=role, size=None, symbols=symbols)
             self._by_group[group] = axis
             if own is None and role in _MERGED_ROLES:

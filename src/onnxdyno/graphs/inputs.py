@@ -20,6 +20,8 @@ _NAMED: tuple[tuple[str, float, str], ...] = (
 )
 
 _LENGTH = re.compile(r"(^|[._/-])(len|lens)$|length|seq_?lens?|seqlens")
+_MOST_COMPARED = 1_000
+"""Inputs whose names are compared with one another; no model has more that mean something."""
 _STEPS = (Role.SEQUENCE, Role.TIME)
 
 _Choice = tuple[str, float, float, str]
@@ -71,7 +73,7 @@ def _as_length(made: InputRecipe, solved: Solved) -> InputRecipe | None:
 def _counted_by_name(made: InputRecipe, solved: Solved) -> Dim | None:
     """What a `lengths` input counts: the steps of the input with the most similar name. `seqlens_k` is one less."""
     name = made.name.lower()
-    if len(made.dims) > 1 or _LENGTH.search(name) is None:
+    if len(made.dims) > 1 or len(solved.dims) > _MOST_COMPARED or _LENGTH.search(name) is None:
         return None
     past = tuple(axis.name for axis in solved.axes if axis.role is Role.PAST and axis.size is None)[:1]
     steps = [

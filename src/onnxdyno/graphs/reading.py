@@ -22,6 +22,8 @@ from onnxdyno.graphs.tensors import tensors, texts
 PROTOBUF_LIMIT_BYTES = 2**31 - 1
 """A protobuf message cannot be larger (protobuf.dev, "Proto Limits"); larger models keep weights in external data."""
 
+MOST_RANK = 64
+
 _CHUNK_BYTES = 1 << 20
 
 
@@ -203,11 +205,27 @@ def _parse(content: bytes, name: str) -> ModelProto:
         ) from error
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise _invalid(f"'{name}' parses as a protobuf but holds no ONNX graph.", "Export the model again.")
+    _check_stored(model, len(content), name)
     if not all(isinstance(text, str) for text in texts(model)):
         raise _invalid(
             f"'{name}' holds names that are not UTF-8: corrupt?", "Upload the file again or export it again."
         )
     return model
+
+
+def _check_stored(model: ModelProto, size_bytes: int, name: str) -> None:
+    """A tensor stored in the file has at most two elements (of 4 bits) for each byte; more are declared, not stored."""
+    for tensor in tensors(model):
+        shown = f"'{name}' declares a tensor '{printable(str(tensor.name), 120)}'"
+        if len(tensor.dims) > MOST_RANK:
+            raise _invalid(
+                f"{shown} of {len(tensor.dims):,} dimensions; at most {MOST_RANK} mean anything.",
+                "Export the model again.",
+            )
+        elements = prod(max(0, int(size)) for size in tensor.dims)
+        if tensor.data_location != TensorProto.EXTERNAL and elements > 2 * size_bytes:
+            count = f"{elements:,}" if elements < 10**18 else "more than 10^18"
+            raise _invalid(f"{shown} of {count} elements but is {size_bytes:,} bytes.", "Export the model again.")
 
 
 def _size_of(path: Path) -> int:
