@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import floor, log10, prod
+from math import prod
 
 from onnxdyno.domain.axes import Axis, Role, axis_sizes
 from onnxdyno.domain.findings import Choice, PointFinding
 from onnxdyno.domain.models import Signature
+from onnxdyno.domain.numbers import plain
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import BenchmarkPlan, Point
 
@@ -145,18 +146,11 @@ def _throughput(point: PointFinding) -> float:
 
 
 def _items_per_s(point: PointFinding) -> str:
-    return f"{_plain(_throughput(point))} items/s"
+    return f"{plain(_throughput(point))} items/s"
 
 
 def _ms(value_ns: float | None) -> str:
-    return f"{_plain((value_ns or 0.0) / _NS_PER_MS)} ms"
-
-
-def _plain(value: float) -> str:
-    """Four significant digits without an exponent: `35,810`, `12.31`."""
-    decimals = 3 - floor(log10(abs(value))) if value else 0
-    text = f"{round(value, decimals):,.{max(0, decimals)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{plain((value_ns or 0.0) / _NS_PER_MS)} ms"
 
 
 def _reaches(point: PointFinding, fastest: PointFinding) -> bool:
@@ -186,16 +180,16 @@ def _nothing_ran(swept: list[PointFinding], what: str) -> str:
 
 def _target_missed(ran: list[PointFinding], target_ns: float | None) -> str:
     fastest = min(ran, key=lambda point: point.p50_ns.value or 0.0)
-    reached = f"the fastest, {fastest.point.key}, has p50 {(fastest.p50_ns.value or 0.0) / _NS_PER_MS:.4g} ms"
+    reached = f"the fastest, {fastest.point.key}, has p50 {_ms(fastest.p50_ns.value)}"
     high_ns = fastest.p50_ns.high
-    end = "and no interval" if high_ns is None else f"and an interval up to {high_ns / _NS_PER_MS:.4g} ms"
-    return f"no point is shown to meet p50 <= {(target_ns or 0.0) / _NS_PER_MS:.4g} ms: {reached} {end}"
+    end = "and no interval" if high_ns is None else f"and an interval up to {_ms(high_ns)}"
+    return f"no point is shown to meet p50 <= {_ms(target_ns)}: {reached} {end}"
 
 
 def _under(target_ns: float | None) -> str:
     if target_ns is None:
         return ""
-    return f" with the whole p50 interval within {target_ns / _NS_PER_MS:.4g} ms"
+    return f" with the whole p50 interval within {_ms(target_ns)}"
 
 
 def _caveat(point: PointFinding) -> str:
@@ -206,4 +200,4 @@ def _outcome(point: PointFinding) -> str:
     if not point.state.is_measured:
         return f"is {point.state.value}"
     value_ns = point.p50_ns.value
-    return "has no latency" if value_ns is None else f"has p50 {value_ns / _NS_PER_MS:.4g} ms"
+    return "has no latency" if value_ns is None else f"has p50 {_ms(value_ns)}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from onnxdyno.analysis.choices import meets, target_of
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.domain.findings import Choice, PointFinding, Tier
+from onnxdyno.domain.numbers import plain
 from onnxdyno.domain.plan import BenchmarkPlan
 from onnxdyno.hardware.catalogue import find_accelerator, is_supported
 from onnxdyno.hardware.records import Accelerator
@@ -22,6 +23,7 @@ CUDA_MARGIN_BYTES = 1024 * 2**20
 1,024 MiB is the baseline reported for the provider on Linux in microsoft/onnxruntime#5801. Bare contexts alone are
 256–426 MiB (invoke-ai/InvokeAI#9413, unslothai/unsloth-zoo#1053); 650 MiB were seen outside the allocator of
 optimum-benchmark's ResNet-50. The largest of these is taken, since a device that is too small is the worse error.
+It is added on a GPU too: the baseline of its reading already holds the context (`adapters.cuda.DeviceMemory`).
 """
 
 USABLE_SHARE = 0.9
@@ -91,7 +93,7 @@ def _optimal(plan: BenchmarkPlan) -> Tier:
 
 
 def _measured_tier(own: Accelerator, need: _Need, target_ns: float) -> Tier:
-    high_ms = (need.point.p50_ns.high or 0.0) / 1e6
+    high_ms, target_ms = (need.point.p50_ns.high or 0.0) / 1e6, target_ns / 1e6
     return Tier(
         tier="recommended",
         device_id=own.id,
@@ -100,7 +102,7 @@ def _measured_tier(own: Accelerator, need: _Need, target_ns: float) -> Tier:
         needed_bytes=need.needed_bytes,
         sizes=need.point.point.sizes,
         basis="measured",
-        reason=f"measured on this device: p50 interval up to {high_ms:.4g} ms, target {target_ns / 1e6:.4g} ms",
+        reason=f"measured on this device: p50 interval up to {plain(high_ms)} ms, target {plain(target_ms)} ms",
     )
 
 
@@ -133,11 +135,9 @@ def _need(point: PointFinding, plan: BenchmarkPlan) -> _Need:
     if peak_bytes is None:
         reason = point.peak_memory_reason or "no memory pass was made"
         return _Need(point=point, needed_bytes=None, explanation=f"memory of {point.point.key} is not known: {reason}")
-    if plan.device.kind is DeviceKind.CUDA:
-        explanation = f"{_mib(peak_bytes)} measured on {plan.device.name}, CUDA context included"
-        return _Need(point=point, needed_bytes=peak_bytes, explanation=explanation)
+    where = f"on {plan.device.name}" if plan.device.kind is DeviceKind.CUDA else "on the CPU"
     explanation = (
-        f"{_mib(peak_bytes)} measured on the CPU (process peak over its baseline) + {_mib(CUDA_MARGIN_BYTES)} margin "
+        f"{_mib(peak_bytes)} measured {where} (peak over its baseline) + {_mib(CUDA_MARGIN_BYTES)} margin "
         "for CUDA context and libraries (onnxruntime#5801)"
     )
     return _Need(point=point, needed_bytes=peak_bytes + CUDA_MARGIN_BYTES, explanation=explanation)

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import floor, isfinite, log10
+from math import isfinite
 
 from onnxdyno.domain.findings import Estimate
+from onnxdyno.domain.numbers import decimals
 
 MISSING = "–"
 
@@ -43,13 +44,6 @@ def memory_unit(values_bytes: Iterable[float | None]) -> Unit:
 def finite(values: Iterable[float | None]) -> list[float]:
     """The values that are numbers."""
     return [value for value in values if value is not None and isfinite(value)]
-
-
-def decimals(value: float, significant: int = 4) -> int:
-    """How many decimals show this many significant digits."""
-    if value == 0 or not isfinite(value):
-        return 0
-    return max(0, significant - 1 - floor(log10(abs(value))))
 
 
 def number(value: float | None, unit: Unit, significant: int = 4) -> str:

@@ -1,0 +1,16 @@
+"""Numbers as people read them: few digits, no exponent."""
+
+from math import floor, isfinite, log10
+
+
+def decimals(value: float, significant: int = 4) -> int:
+    """How many decimals show this many significant digits."""
+    if value == 0 or not isfinite(value):
+        return 0
+    return max(0, significant - 1 - floor(log10(abs(value))))
+
+
+def plain(value: float, significant: int = 4) -> str:
+    """`35,812`, `12.31`, `20`: significant digits where decimals are needed, whole numbers never cut, no exponent."""
+    text = f"{value:,.{decimals(value, significant)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
