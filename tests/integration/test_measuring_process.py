@@ -22,7 +22,7 @@ from onnxdyno.adapters.processes import DeviceLock, Process, ProcessLauncher, pi
 from onnxdyno.domain.assignments import Assignment, Began, Pass, Ran, Turn
 from onnxdyno.domain.axes import Role
 from onnxdyno.domain.devices import Device
-from onnxdyno.domain.errors import DeviceBusy, DeviceError, ModelError
+from onnxdyno.domain.errors import DeviceBusy, DeviceError, InfrastructureError, ModelError
 from onnxdyno.domain.models import Dim, InputRecipe
 from onnxdyno.domain.outcomes import (
     Flag,
@@ -539,6 +539,22 @@ def test_a_measuring_process_holds_the_lock_although_its_parent_let_go(tmp_path:
         process.stop()
     with DeviceLock(tmp_path / "locks", cpu(), 0, print):
         pass
+
+
+def test_a_disk_without_room_for_a_measuring_process_is_one_line_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = tmp_path / "room"
+    monkeypatch.setattr(tempfile, "tempdir", str(room))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with DeviceLock(tmp_path / "locks", cpu(), 0, print) as lock:
+        launcher = ProcessLauncher(lock, host.oom_kills)
+        with pytest.raises(InfrastructureError, match="no measuring process could be started"):
+            launcher.start(cpu(), b"{}")
+        room.mkdir()
+        launcher.start(cpu(), b"{}").stop()
+    assert list(room.iterdir()) == []
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_hostile_device_id_stays_inside_the_lock_folder(tmp_path: Path) -> None:

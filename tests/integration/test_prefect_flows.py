@@ -14,9 +14,9 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_LEVEL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 
 from flows.benchmark_model import benchmark_model
-from flows.embedded import PrefectServer
 from flows.endings import Ending, Summary
 from flows.rebenchmark_fleet import rebenchmark_fleet
+from flows.temporary_server import PrefectServer
 from flows.watch_registry import watch_registry
 from onnxdyno import app
 from onnxdyno.domain.errors import DeviceError, ObjectMissing, StoreError, UsageError

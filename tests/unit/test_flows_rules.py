@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Failed
 from rich.text import Text
 
-from flows import embedded
+from flows import temporary_server
 from flows.endings import Ending, Summary
 from flows.terminal import OnlyFlowLines, show
 from onnxdyno.domain.claims import Candidate, Claim
@@ -210,15 +210,15 @@ def test_the_chosen_prefect_api_is_found_in_the_environment_and_in_the_active_pr
         'active = "team"\n[profiles.team]\nPREFECT_API_URL = "http://team/api"\n[profiles.ephemeral]\nX = "true"\n'
     )
     home = {"PREFECT_HOME": str(tmp_path)}
-    assert embedded.configured_url({"PREFECT_API_URL": "http://here/api"} | home) == "http://here/api"
-    assert embedded.configured_url(home) == "http://team/api"
-    assert embedded.configured_url(home | {"PREFECT_PROFILE": "ephemeral"}) is None
-    assert embedded.configured_url({"PREFECT_HOME": str(tmp_path / "none")}) is None
+    assert temporary_server.configured_url({"PREFECT_API_URL": "http://here/api"} | home) == "http://here/api"
+    assert temporary_server.configured_url(home) == "http://team/api"
+    assert temporary_server.configured_url(home | {"PREFECT_PROFILE": "ephemeral"}) is None
+    assert temporary_server.configured_url({"PREFECT_HOME": str(tmp_path / "none")}) is None
 
 
 def test_the_temporary_server_gets_no_credentials_and_no_settings_of_the_caller(tmp_path: Any) -> None:
     ours = {"AWS_SECRET_ACCESS_KEY": "s", "PREFECT_API_KEY": "k", "PREFECT_LOGGING_LEVEL": "DEBUG", "PATH": "/bin"}
-    given = embedded.server_environment(ours, tmp_path, tmp_path / "prefect.db")
+    given = temporary_server.server_environment(ours, tmp_path, tmp_path / "prefect.db")
     assert given["PATH"] == "/bin"
     assert not {"AWS_SECRET_ACCESS_KEY", "PREFECT_API_KEY"} & given.keys()
     assert given["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"

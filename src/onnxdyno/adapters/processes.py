@@ -88,35 +88,47 @@ class ProcessLauncher:
         self._oom_kills = oom_kills
 
     def start(self, device: Device, assignment: bytes) -> "Process":
-        """Start one. It reads the assignment from its standard input and answers on a descriptor of its own."""
+        """Start one. It reads the assignment from its standard input and answers on a descriptor of its own.
+
+        Raises `InfrastructureError` if there is no room for its files, or no process more.
+        """
+        try:
+            with contextlib.ExitStack() as opened:
+                process = self._start(device, assignment, opened)
+                opened.pop_all()
+        except OSError as error:
+            raise InfrastructureError(
+                f"no measuring process could be started: {error}. Check memory and the room in TMPDIR."
+            ) from error
+        return process
+
+    def _start(self, device: Device, assignment: bytes, opened: contextlib.ExitStack) -> "Process":
+        """What is in `opened` belongs to the process; what only its start needs is closed here."""
         scratch = tempfile.TemporaryDirectory(prefix="onnxdyno-")
+        opened.callback(scratch.cleanup)
+        stderr = opened.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  closed when the process is reaped
         answers, answer_to = os.pipe2(os.O_CLOEXEC)
+        opened.callback(os.close, answers)
         command = [
             sys.executable, "-P", "-m", "onnxdyno.worker", "--answer-to", str(answer_to), "--parent", str(os.getpid()),
         ]  # fmt: skip
-        stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed when the process is reaped
-        stdin = tempfile.TemporaryFile()  # noqa: SIM115  a file, since a pipe blocks on a process that does not read
         try:
-            stdin.write(assignment)
-            stdin.seek(0)
-            child = subprocess.Popen(  # noqa: S603  a fixed command line
-                command,
-                stdin=stdin,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                pass_fds=(answer_to, self._lock.descriptor),
-                start_new_session=True,
-                cwd=scratch.name,
-                env=pinned_environment(os.environ, device, Path(scratch.name)),
-            )
-        except OSError as error:
-            os.close(answers)
-            stderr.close()
-            scratch.cleanup()
-            raise InfrastructureError(f"no measuring process could be started: {error}.") from error
+            # a file, since a pipe blocks on a process that does not read
+            with tempfile.TemporaryFile() as stdin:
+                stdin.write(assignment)
+                stdin.seek(0)
+                child = subprocess.Popen(  # noqa: S603  a fixed command line
+                    command,
+                    stdin=stdin,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    pass_fds=(answer_to, self._lock.descriptor),
+                    start_new_session=True,
+                    cwd=scratch.name,
+                    env=pinned_environment(os.environ, device, Path(scratch.name)),
+                )
         finally:
             os.close(answer_to)
-            stdin.close()
         return Process(child=child, answers=answers, stderr=stderr, scratch=scratch, oom_kills=self._oom_kills)
 
 
