@@ -1,15 +1,14 @@
 """How one model's run ended, as a value: what watch_registry counts and a person reads."""
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
 
 from prefect.client.schemas.objects import State
 from prefect.states import Failed
 
 from onnxdyno.domain.errors import OnnxdynoError
 from onnxdyno.domain.text import printable
-
-BAD_STATUSES: Final = ("failed",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +35,18 @@ class Summary:
     endings: tuple[Ending, ...]
     standing: tuple[tuple[str, int], ...]
     left: int = 0
-    counts: tuple[tuple[str, int], ...] = field(init=False)
-    """(status, models) over all models seen, those left for next time aside."""
 
-    def __post_init__(self) -> None:
-        counted = dict(self.standing)
-        for ending in self.endings:
-            counted[ending.status] = counted.get(ending.status, 0) + 1
-        object.__setattr__(self, "counts", tuple(sorted(counted.items())))
+    @property
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """(status, models) over all models seen, those left for next time aside."""
+        counted = Counter(dict(self.standing))
+        counted.update(ending.status for ending in self.endings)
+        return tuple(sorted(counted.items()))
 
     @property
     def exit_code(self) -> int:
         """0, or that of the first model that failed."""
-        return next((ending.exit_code for ending in self.endings if ending.status in BAD_STATUSES), 0)
+        return next((ending.exit_code for ending in self.endings if ending.exit_code), 0)
 
     def describe(self) -> str:
         """One line: what is new and how the registry stands."""

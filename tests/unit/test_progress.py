@@ -4,7 +4,9 @@ import pytest
 
 from fakes import MemoryStore
 from onnxdyno.domain.errors import UsageError
-from onnxdyno.storage.progress import Ledger, MemoryLedger, StoreLedger
+from onnxdyno.storage.progress import MemoryLedger, StoreLedger
+
+Ledger = MemoryLedger | StoreLedger
 
 
 @pytest.fixture(params=["memory", "store"])

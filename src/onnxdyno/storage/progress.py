@@ -1,25 +1,10 @@
-"""The ledger of a run's finished pieces: what is kept once is not measured again, whoever goes on with the run."""
+"""Ledgers of a run's finished pieces: what is kept once is not measured again, whoever goes on with the run.
 
-from typing import Protocol
+A name is a safe segment: letters, digits, `.`, `_`, `-`, 120 at most.
+"""
 
 from onnxdyno.ports import ObjectStore
 from onnxdyno.storage import keys
-
-
-class Ledger(Protocol):
-    """Finished pieces by name. A name is a safe segment: letters, digits, `.`, `_`, `-`, 120 at most."""
-
-    def read_all(self) -> dict[str, bytes]:
-        """Every piece that is kept."""
-        ...
-
-    def keep(self, name: str, body: bytes) -> bytes:
-        """Keep a piece; returns what is now kept under this name: `body`, or the piece of whoever was first."""
-        ...
-
-    def clear(self) -> None:
-        """Forget every piece; for a run whose results are committed."""
-        ...
 
 
 class MemoryLedger:
