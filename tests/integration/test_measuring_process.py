@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from factories import gpu_device, point
+from factories import cpu_device, gpu_device, point
 from onnxdyno import wire
 from onnxdyno.adapters import host
 from onnxdyno.adapters.processes import DeviceLock, Process, ProcessLauncher, pinned_environment
@@ -539,6 +539,33 @@ def test_a_measuring_process_holds_the_lock_although_its_parent_let_go(tmp_path:
         process.stop()
     with DeviceLock(tmp_path / "locks", cpu(), 0, print):
         pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another user's place")
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_users_of_one_machine_share_the_lock_of_a_device(umask: int) -> None:
+    take = (
+        "import os, sys; from pathlib import Path; from factories import cpu_device\n"
+        "from onnxdyno.adapters.processes import DeviceLock\n"
+        "from onnxdyno.domain.errors import DeviceBusy\n"
+        "os.umask(int(sys.argv[3])); os.setuid(int(sys.argv[2]))\n"
+        "try:\n"
+        "    with DeviceLock(Path(sys.argv[1]), cpu_device(), 0, print): print('taken')\n"
+        "except DeviceBusy: print('busy')\n"
+    )
+    with tempfile.TemporaryDirectory() as root:
+        Path(root).chmod(0o777)
+        folder = Path(root) / "locks"
+
+        def taken_by(user: int) -> str:
+            command = [sys.executable, "-c", take, str(folder), str(user), str(umask)]
+            place = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=place)
+            return done.stdout.strip() or done.stderr
+
+        assert [taken_by(user) for user in (65534, 0, 65533)] == ["taken", "taken", "taken"]
+        with DeviceLock(folder, cpu_device(), 0, print):
+            assert taken_by(65534) == "busy"
 
 
 def test_a_disk_without_room_for_a_measuring_process_is_one_line_and_leaves_nothing(

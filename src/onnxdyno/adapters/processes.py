@@ -43,8 +43,7 @@ class DeviceLock:
     def __enter__(self) -> Self:
         """Take the lock. Raises `DeviceBusy` after `wait_s`, `InfrastructureError` if the folder cannot be used."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._descriptor = _open_for_all(self._path)
         except OSError as error:
             raise InfrastructureError(
                 f"device lock {self._path}: {error.strerror}. Set ONNXDYNO_LOCK_DIR to a folder that every run on this "
@@ -78,6 +77,23 @@ class DeviceLock:
         except BlockingIOError:
             return False
         return True
+
+
+def _open_for_all(path: Path) -> int:
+    """Open a file, made if it is not there, in a folder that every user of the machine can share.
+
+    Read-only is enough for a lock; a kernel with fs.protected_regular lets nobody open with O_CREAT what another user
+    has made in such a folder.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o1777)
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        os.fchmod(descriptor, 0o644)
+        return descriptor
+    return os.open(path, flags)
 
 
 class ProcessLauncher:
