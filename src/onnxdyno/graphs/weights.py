@@ -14,6 +14,8 @@ from onnxdyno.graphs.tracing import attribute, small_integers
 _NOT_WEIGHTS = ("int64", "bool", "string", "unknown")
 """Types of shapes, axes, position buffers and texts: stored in the file, but nothing was trained."""
 
+_MOST_RANK = 64
+
 _MOST_MADE_ELEMENTS = 1 << 31
 """More than this from a ConstantOfShape is an attack or an activation, not a weight."""
 
@@ -87,4 +89,5 @@ def _made(node: NodeProto, shapes: dict[str, tuple[int, ...]]) -> Weight | None:
 
 
 def _elements(tensor: TensorProto) -> int:
-    return prod(max(0, int(size)) for size in tensor.dims)
+    """0 for a tensor of more dimensions than any runtime takes: the product of millions of them would not end."""
+    return 0 if len(tensor.dims) > _MOST_RANK else prod(max(0, int(size)) for size in tensor.dims)
