@@ -251,6 +251,16 @@ def test_a_table_of_positions_cuts_base_and_sweep() -> None:
     assert conclude(signature, [(plan.base.sizes, True)]).describe() == ("s: at most 40",)
 
 
+def test_a_second_picture_has_the_size_of_the_first() -> None:
+    """Found by the fuzz campaign: axes beyond the first height and width had no size at any point."""
+    signature = pretend(
+        ("h1", Role.HEIGHT), ("w1", Role.WIDTH), ("h2", Role.HEIGHT), ("w2", Role.WIDTH), ("s", Role.CHANNELS)
+    )
+    plan = expand(BenchmarkSpec(resolutions_px=((64, 32),)), signature, LOCAL, DEVICE)
+    assert dict(plan.base.sizes) == {"h1": 64, "w1": 32, "h2": 64, "w2": 32, "s": 3}
+    assert len(tried(signature, lambda _: True)) >= 1
+
+
 def test_only_squares_leave_only_squares() -> None:
     constraints = Constraints(squares=(("h", "w"),))
     plan = rebased(IMAGE, constraints, {"n": 1, "h": 224, "w": 224})

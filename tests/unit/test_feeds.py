@@ -138,6 +138,19 @@ def test_values_of_narrow_integers_span_their_type() -> None:
     assert (int(value.min()), int(value.max())) == (0, 255)
 
 
+@pytest.mark.parametrize(
+    "elem_type", [TensorProto.UINT4, TensorProto.INT4, TensorProto.FLOAT8E4M3FN, TensorProto.INT8, TensorProto.FLOAT16]
+)
+def test_a_constant_that_its_type_cannot_hold_is_cut_to_what_it_can(elem_type: int) -> None:
+    """Found by the fuzz campaign: a sampling rate of 16000 as a 4-bit integer."""
+    sr = helper.make_tensor_value_info("sr", elem_type, [])
+    graph = helper.make_graph([helper.make_node("Identity", ["sr"], ["y"])], "g", [sr], [sr])
+    (recipe,) = signature_of(helper.make_model(graph)).recipes
+    value = materialise(recipe, (), 0)
+    assert np.isfinite(value.astype(np.float64))
+    assert float(value) in (15, 7, 448, 127, 16000)
+
+
 def inputs_of(**declared: tuple[int, list[int | str]]) -> tuple[InputRecipe, ...]:
     values = [helper.make_tensor_value_info(name, dtype, dims) for name, (dtype, dims) in declared.items()]
     first = values[0].name

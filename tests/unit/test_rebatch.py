@@ -191,6 +191,12 @@ def test_what_cannot_follow_a_batch_is_refused_with_the_reason(
     assert str(caught.value).isprintable()
 
 
+def test_a_model_of_sequences_is_refused(tmp_path: Path) -> None:
+    """Found by the fuzz campaign: a sequence has no dimensions of its own to make dynamic."""
+    with pytest.raises(RebatchRefused, match="not plain tensors"):
+        rebatch(CASES / "sequence_input.onnx", tmp_path / "copy.onnx")
+
+
 def test_the_copy_never_replaces_the_original(tmp_path: Path) -> None:
     path = saved(tmp_path, [node("Relu", ["x"], "y")], [1, 4])
     with pytest.raises(RebatchRefused, match="replace the original"):

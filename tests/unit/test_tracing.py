@@ -172,6 +172,19 @@ def test_functions_that_call_themselves_or_double_at_every_level_end() -> None:
     assert axes(signature_of(made)) == {"A": ("batch", None)}
 
 
+def test_functions_that_hide_their_calls_in_branches_end_too() -> None:
+    """Found by the fuzz campaign: only nodes right in a function were counted, not those of its branches."""
+    opset = [helper.make_opsetid("own", 1)]
+    made = model([node("F0", ["x"], "y", domain="own")], {"x": (FLOAT, ["A"])})
+    for i in range(30):  # 2^30 nodes if written out
+        branch = helper.make_graph(
+            [node(f"F{i + 1}", ["a"], name, domain="own") for name in "bc"], "g", [], [value("b", None)]
+        )
+        choose = node("If", ["a"], "b", then_branch=branch, else_branch=branch)
+        made.functions.append(helper.make_function("own", f"F{i}", ["a"], ["b"], [choose], opset))
+    assert axes(signature_of(made)) == {"A": ("batch", None)}
+
+
 def test_what_both_branches_agree_on_is_known_after_an_if() -> None:
     def branch(name: str, op: str) -> GraphProto:
         return helper.make_graph([node(op, ["x"], name)], name, [], [value(name, None)])

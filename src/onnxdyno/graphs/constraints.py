@@ -101,8 +101,9 @@ def _replay(signature: Signature, history: History) -> tuple[_Found, AxisSizes |
 
 def _ask(signature: Signature, base: dict[str, int], found: _Found) -> _Questions:
     """Every question about every free axis, most useful first; writes what it learns into `found`."""
-    sides = [name for role in (Role.HEIGHT, Role.WIDTH) for name in _free(signature, role)][:2]
-    image = _Group(names=tuple(sides), power=6, halvings=5, is_image=True)
+    sides = [_free(signature, role) for role in (Role.HEIGHT, Role.WIDTH)]
+    is_one_picture = all(len(names) <= 1 for names in sides)
+    image = _Group(names=sum(sides, ()) if is_one_picture else (), power=6, halvings=5, is_image=True)
     steps = _Group(names=_free(signature, Role.SEQUENCE) or _free(signature, Role.TIME), power=6, halvings=3)
     batch = _Group(names=_free(signature, Role.BATCH), power=3, halvings=3)
     if image.names:

@@ -97,10 +97,10 @@ def _integers(recipe: InputRecipe, shape: tuple[int, ...], dtype: np.dtype[Any],
 
 
 def _constant(recipe: InputRecipe, shape: tuple[int, ...], dtype: np.dtype[Any], _: np.random.Generator) -> Any:
-    value: float = recipe.low
-    if dtype.kind in "iub":
-        least, most = RANGES.get(recipe.dtype, (0, 1))
-        value = int(min(max(recipe.low, least), most))
+    least, most = RANGES.get(recipe.dtype, (float("-inf"), float("inf")))
+    value: float = min(max(recipe.low, least), most)
+    if recipe.dtype.startswith(("int", "uint", "bool")):
+        value = int(value)
     return np.full(shape, value, dtype=dtype)
 
 

@@ -87,6 +87,8 @@ def _find(model: ModelProto) -> _Found:
     was = batch[0].size or 1
     names = {axis.name for axis in batch if axis.size is None}
     indices, places, count = [], [], 0
+    if len({value.name for value in inputs}) < len(inputs) or any(value.kind != "tensor" for value in inputs):
+        raise _refused("it has inputs that are not plain tensors of distinct names", "Measure it as it is.")
     for value in inputs:
         for at, dim in enumerate(solved.dims[value.name]):
             is_fixed = was_fixed and dim.role is Role.BATCH and not dim.axes and dim.constant == was

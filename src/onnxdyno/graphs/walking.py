@@ -8,7 +8,7 @@ from onnxdyno.graphs import arithmetic, meaning, shapes, targets
 from onnxdyno.graphs.shapes import Rule
 from onnxdyno.graphs.tracing import MOST_ELEMENTS, At, Extents, InputDim, Trace, attribute, loosen, subgraphs
 
-MOST_INLINED = 200_000
+MOST_INLINED = 100_000
 """Nodes of local functions that are walked in all: functions that call one another can stand for any number."""
 MOST_DEPTH = 32
 """Calls of local functions within one another; a function that reaches itself is not a model."""
@@ -102,6 +102,10 @@ class Walk:
 
     def node(self, trace: Trace, node: NodeProto) -> None:
         """Take one node, in the scope it stands in."""
+        if self.calls:
+            self.inlined += 1
+            if self.inlined > MOST_INLINED:
+                return
         if self.functions and (node.domain, node.op_type) in self.functions:
             self.call(trace, node, self.functions[node.domain, node.op_type])
             return
@@ -146,10 +150,15 @@ class Walk:
         for outer, inner in zip(node.input, function.input, strict=False):
             trace.hand_over(outer, scope, inner)
         self.calls.append(name)
-        self.inlined += len(function.node)
         given = {a.name: a for a in (*function.attribute_proto, *node.attribute)}
         for part in function.node:
-            self.node(scope, _resolved(part, given))
+            if any(a.ref_attr_name for a in part.attribute):
+                self.inlined += part.ByteSize() // 100  # a copy costs what it holds
+                if self.inlined > MOST_INLINED:
+                    break
+                self.node(scope, _resolved(part, given))
+            else:
+                self.node(scope, part)
         self.calls.pop()
         for outer, inner in zip(node.output, function.output, strict=False):
             if outer:
@@ -175,8 +184,6 @@ def _start(model: ModelProto, dims: tuple[InputDim, ...]) -> Trace:
 
 def _resolved(node: NodeProto, given: dict[str, AttributeProto]) -> NodeProto:
     """The node with attributes that refer to the function's own replaced by what the call gives."""
-    if not any(a.ref_attr_name for a in node.attribute):
-        return node
     copy = NodeProto()
     copy.CopyFrom(node)
     del copy.attribute[:]

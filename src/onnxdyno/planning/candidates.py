@@ -7,7 +7,7 @@ from onnxdyno.domain.axes import AxisSizes, Role, axis_sizes
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.plan import BenchmarkSpec
 from onnxdyno.planning.constrained import within
-from onnxdyno.planning.sweeps import distinct, free, named_sizes, resolution, sides, tied
+from onnxdyno.planning.sweeps import distinct, free, named_sizes, resolution, tied
 
 MOST_CANDIDATES = 12
 
@@ -73,8 +73,8 @@ def _base_groups(spec: BenchmarkSpec, signature: Signature) -> list[list[dict[st
 
 def _one_side(signature: Signature) -> list[dict[str, int]]:
     """Usual sizes for a model of which only one side is free and the other fixed at an unusual size."""
-    free = [name for name in sides(signature) if name is not None]
-    return [dict.fromkeys(free, side) for side in dict.fromkeys(each[1] for each in _RESOLUTIONS_PX)] if free else []
+    names = [axis.name for role in (Role.HEIGHT, Role.WIDTH) for axis in free(signature, role)]
+    return [dict.fromkeys(names, side) for side in dict.fromkeys(each[1] for each in _RESOLUTIONS_PX)] if names else []
 
 
 def _with_named(choices: list[dict[str, int]], named: Mapping[str, tuple[int, ...]]) -> list[dict[str, int]]:

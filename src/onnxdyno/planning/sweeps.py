@@ -120,6 +120,9 @@ def resolution(signature: Signature, wanted_px: tuple[int, int]) -> dict[str, in
             return f"the model's {role.value} is fixed at {fixed[role]}."
         if name is not None and sizes.setdefault(name, side) != side:
             return "the model takes only squares: height and width are one axis."
+    for role, side in zip((Role.HEIGHT, Role.WIDTH), wanted_px, strict=True):
+        for axis in free(signature, role):  # a second picture has the size of the first
+            sizes.setdefault(axis.name, side)
     return sizes
 
 
