@@ -118,7 +118,7 @@ def _attempt(mine: Claim, on: Device, results_uri: str, parameters: dict[str, An
 
 
 def _steps(mine: Claim, on: Device, results_uri: str, parameters: dict[str, Any] | None) -> Ending:
-    pulled = registry.pull(mine.version)
+    pulled = measuring.prepare(registry.pull(mine.version), on=on, parameters=parameters)
     signature = registry.inspect(pulled.local.path)
     planned = measuring.plan(pulled, signature, on=on, parameters=parameters)
     tell = ProgressArtifact(printable(mine.version.key), get_run_logger())

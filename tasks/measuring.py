@@ -14,6 +14,12 @@ from tasks.naming import named
 from tasks.retrying import ONCE, RETRIED
 
 
+@task(tags=["measuring"], task_run_name=named("prepare"), **RETRIED)
+def prepare(pulled: app.Pulled, *, on: Device, parameters: Mapping[str, Any] | None) -> app.Pulled:
+    """The model itself, or the proven copy with a dynamic batch that its spec asks for."""
+    return app.prepare(pulled, on=on, parameters=parameters)
+
+
 @task(tags=["measuring"], task_run_name=named("plan"), **ONCE)
 def plan(
     pulled: app.Pulled, signature: Signature, *, on: Device, parameters: Mapping[str, Any] | None

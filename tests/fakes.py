@@ -166,6 +166,10 @@ class FakeModel:
         return tuple(dict.fromkeys(provider for provider, _, _ in self.placed))
 
     @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        return tuple((f"{provider}.device_id", "0") for provider in self.providers)
+
+    @property
     def assignment(self) -> tuple[tuple[str, str, int], ...]:
         return self.placed
 

@@ -1,15 +1,17 @@
 """The front door and composition root: the steps of a run, and the adapters they run on.
 
 A run is these steps in this order; `benchmark` and the Prefect flow compose the same ones:
-survey > claim > take > pull > inspect > plan > measure > analyse > store > report > finish
+survey > claim > take > pull > prepare > inspect > plan > measure > analyse > store > report > finish
 """
 
+import contextlib
 import os
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -23,7 +25,7 @@ from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.errors import DeviceError, InfrastructureError, SpecError, UsageError
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.models import LocalModel, ModelRef, ObjectVersion, Signature
-from onnxdyno.domain.plan import BenchmarkPlan, Protocol
+from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Protocol
 from onnxdyno.domain.runs import BenchmarkRun, Origin, Progress
 from onnxdyno.domain.text import printable
 from onnxdyno.graphs.reading import load
@@ -154,10 +156,55 @@ def inspect(path: Path) -> Signature:
     return read_signature(path)
 
 
+def prepare(pulled: Pulled, *, on: Device, parameters: Mapping[str, Any] | None = None) -> Pulled:
+    """The model to measure: itself, or with `rebatch` in its spec a proven copy whose batch is dynamic.
+
+    The copy is another model: it has a sha256 of its own, and its `ModelRef` says what it is a copy of and what was
+    shown. It is made once, in a measuring process. Raises `RebatchRefused`, `SpecError`, `ModelError`.
+    """
+    spec = _spec(pulled, parameters)
+    if not spec.rebatch:
+        return pulled
+    signature = inspect(pulled.local.path)
+    planned = planning.expand(spec, signature, pulled.local, on)
+    folder = _cache_folder() / "copies" / pulled.local.ref.sha256
+    target, said = folder / f"{pulled.local.path.stem}.rebatched.onnx", folder / "shown.txt"
+    if not said.exists():
+        with _making(folder) as fresh, _launcher(planned, lambda _: None) as launcher:
+            how = launching.copy_with_batch(
+                planned, fresh / target.name, launcher=launcher, memory_limit_bytes=_memory_limit_bytes()
+            )
+            (fresh / said.name).write_text(how, encoding="utf-8")
+    copy = load(target)
+    ref = replace(copy.ref, copy_of_sha256=pulled.local.ref.sha256, copy_how=said.read_text(encoding="utf-8"))
+    return replace(pulled, local=replace(copy, ref=ref))
+
+
+@contextmanager
+def _making(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the place of `folder` only when nothing went wrong."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as made:
+            fresh = Path(made) / "fresh"
+            fresh.mkdir()
+            yield fresh
+            with contextlib.suppress(FileExistsError, OSError):  # another run made it first
+                fresh.rename(folder)
+    except OSError as error:
+        raise InfrastructureError(
+            f"{folder.parent}: {error.strerror}. Set ONNXDYNO_CACHE_DIR to a writable folder."
+        ) from error
+
+
 def plan(
     pulled: Pulled, signature: Signature, *, on: Device, parameters: Mapping[str, Any] | None = None
 ) -> BenchmarkPlan:
     """Defaults < sidecar < parameters. Raises `SpecError`."""
+    return planning.expand(_spec(pulled, parameters), signature, pulled.local, on)
+
+
+def _spec(pulled: Pulled, parameters: Mapping[str, Any] | None) -> BenchmarkSpec:
     layers: list[tuple[str, Mapping[str, object]]] = []
     if pulled.sidecar is not None:
         source = pulled.sidecar_key or "sidecar"
@@ -165,7 +212,7 @@ def plan(
     if parameters:
         layers.append(("parameters", parameters))
     folder = pulled.local.path.parent if pulled.sidecar is not None else None
-    return planning.expand(settings.build_spec(layers, folder=folder), signature, pulled.local, on)
+    return settings.build_spec(layers, folder=folder)
 
 
 def origin(taken: Claim) -> Origin:
@@ -190,21 +237,29 @@ def measure(
     Raises `ModelError` (the runtime refused the model), `InfrastructureError`, `KeyboardInterrupt`.
     """
 
-    def tell_waiting(text: str) -> None:
-        tell(Progress(done=0, total=1, text=text))
-
-    wait_s = float(os.environ.get("ONNXDYNO_LOCK_WAIT_S", "3600"))
-    with processes.DeviceLock(_lock_folder(), planned.device, wait_s, tell_waiting) as lock:
+    with _launcher(planned, lambda text: tell(Progress(done=0, total=1, text=text))) as launcher:
         outside = launching.Outside(
-            launcher=processes.ProcessLauncher(lock, host.oom_kills),
+            launcher=launcher,
             ledger=_ledger(results_uri, origin.run_id),
             clock=time.monotonic_ns,
             tell=tell,
-            memory_limit_bytes=lambda: int(host.available_bytes() * MEMORY_SHARE),
+            memory_limit_bytes=_memory_limit_bytes,
         )
         run = launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
     _cache().release(planned.model)
     return run
+
+
+@contextmanager
+def _launcher(planned: BenchmarkPlan, tell_waiting: Callable[[str], None]) -> Iterator[processes.ProcessLauncher]:
+    """What starts measuring processes for the plan's device, while this run holds its lock."""
+    wait_s = float(os.environ.get("ONNXDYNO_LOCK_WAIT_S", "3600"))
+    with processes.DeviceLock(_lock_folder(), planned.device, wait_s, tell_waiting) as lock:
+        yield processes.ProcessLauncher(lock, host.oom_kills)
+
+
+def _memory_limit_bytes() -> int:
+    return int(host.available_bytes() * MEMORY_SHARE)
 
 
 def analyse(run: BenchmarkRun) -> Findings:
@@ -261,7 +316,7 @@ def benchmark(
 ) -> Findings:
     """All steps of a claimed run, from pull to finish, without an orchestrator. Raises as the steps do."""
     try:
-        pulled = pull(taken.version)
+        pulled = prepare(pull(taken.version), on=on, parameters=parameters)
         signature = inspect(pulled.local.path)
         planned = plan(pulled, signature, on=on, parameters=parameters)
         run = measure(planned, signature, origin=origin(taken), results_uri=results_uri, tell=tell)
@@ -283,8 +338,8 @@ def bench(
     A bench that was interrupted goes on where it stopped, if it has a `results_uri`.
     """
     path = path.absolute()  # the measuring process has a working directory of its own
-    pulled = Pulled(local=load(path), **_local_sidecar(path))
-    signature = inspect(path)
+    pulled = prepare(Pulled(local=load(path), **_local_sidecar(path)), on=on, parameters=parameters)
+    signature = inspect(pulled.local.path)
     planned = plan(pulled, signature, on=on, parameters=parameters)
     run = measure(planned, signature, origin=_bench_origin(pulled, on, results_uri), results_uri=results_uri, tell=tell)
     findings = analyse(run)
@@ -340,12 +395,15 @@ def _ledger(results_uri: str | None, run_id: str) -> Ledger:
     return MemoryLedger() if results_uri is None else StoreLedger(open_store(results_uri, may_be_new=True), run_id)
 
 
-def _cache() -> ModelCache:
+def _cache_folder() -> Path:
     fallback = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "onnxdyno" / "models"
-    root = Path(os.environ.get("ONNXDYNO_CACHE_DIR", fallback)).expanduser()
+    return Path(os.environ.get("ONNXDYNO_CACHE_DIR", fallback)).expanduser()
+
+
+def _cache() -> ModelCache:
     limit_gb = os.environ.get("ONNXDYNO_CACHE_GB", "20")
     try:
-        return ModelCache(root, int(float(limit_gb) * 1e9))
+        return ModelCache(_cache_folder(), int(float(limit_gb) * 1e9))
     except ValueError:
         raise UsageError(
             f"ONNXDYNO_CACHE_GB is {limit_gb!r}: expected a number of gigabytes, for example 20."

@@ -11,8 +11,10 @@ import numpy as np
 from onnxdyno.domain.assignments import (
     Assignment,
     Began,
+    Copied,
     Done,
     Event,
+    NotCopied,
     Pass,
     Ran,
     Refused,
@@ -23,7 +25,7 @@ from onnxdyno.domain.assignments import (
 )
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.devices import Device, DeviceKind
-from onnxdyno.domain.errors import DeviceError, ModelError, PointError
+from onnxdyno.domain.errors import DeviceError, ModelError, PointError, RebatchRefused
 from onnxdyno.domain.outcomes import (
     Flag,
     LaunchReading,
@@ -82,6 +84,8 @@ def execute(assignment: Assignment, shop: Workshop) -> None:
                 _probe(assignment, shop)
             case Pass.TIMING:
                 _timing(assignment, shop)
+            case Pass.COPY:
+                _copy(assignment, shop)
     except ModelError as error:
         shop.emit(Refused(state=error.state, reason=error.reason, remedy=error.remedy))
     except DeviceError as error:
@@ -139,6 +143,25 @@ def _search(assignment: Assignment, shop: Workshop, loaded: LoadedModel, history
         history.append((sizes, is_fine))
         shop.emit(Tried(sizes=sizes, is_fine=is_fine))
     shop.emit(Searched())
+
+
+def _copy(assignment: Assignment, shop: Workshop) -> None:
+    from onnxdyno.measuring.copying import copy_with_batch  # onnx is loaded only where models are rewritten
+
+    shop.emit(Began(turn=0))
+    try:
+        how = copy_with_batch(
+            Path(assignment.model_path),
+            Path(assignment.copy_to or ""),
+            runtime=shop.runtime,
+            device=assignment.device,
+            threads=assignment.threads,
+            seed=assignment.seed,
+        )
+    except RebatchRefused as error:
+        shop.emit(NotCopied(reason=str(error)))
+    else:
+        shop.emit(Copied(how=how))
 
 
 def _timing(assignment: Assignment, shop: Workshop) -> None:
@@ -238,7 +261,7 @@ def _load(assignment: Assignment, shop: Workshop, profile_prefix: Path | None = 
             session_ns=loaded.session_ns,
             providers=loaded.providers,
             assignment=loaded.assignment,
-            runtime=shop.runtime.versions,
+            runtime=(*shop.runtime.versions, *loaded.options),
         )
     )
     return loaded

@@ -16,9 +16,6 @@ ClockNs = Callable[[], int]
 Witness = Callable[[], tuple[int, int]]
 """(nanoseconds of CPU time, involuntary context switches) of what is being timed, so far."""
 
-NowUtc = Callable[[], str]
-"""Wall-clock time as UTC ISO 8601; labels only, never durations."""
-
 
 class ObjectStore(Protocol):
     """A prefix of an object store. Keys are relative to it, `/`-separated, exact (never decoded or normalised).
@@ -94,6 +91,11 @@ class LoadedModel(Protocol):
         ...
 
     @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """(`provider.option`, value) of each provider, after defaults."""
+        ...
+
+    @property
     def assignment(self) -> tuple[tuple[str, str, int], ...]:
         """(provider, op type, count): the runtime's own record of which provider took which nodes."""
         ...
@@ -112,7 +114,7 @@ class Runtime(Protocol):
 
     @property
     def versions(self) -> tuple[tuple[str, str], ...]:
-        """(name, version) of the engine, its build and its execution provider's options."""
+        """(name, version) of the engine and its build."""
         ...
 
     def load(self, path: Path, device: Device, threads: int, profile_prefix: Path | None = None) -> LoadedModel:

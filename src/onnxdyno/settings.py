@@ -108,6 +108,7 @@ class _Spec(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     profile: bool = True
     memory: bool = True
+    rebatch: bool = False
 
 
 KEYS = tuple(_Spec.model_fields)
@@ -173,6 +174,7 @@ def build_spec(layers: Sequence[Layer], *, folder: Path | None = None) -> Benchm
         seed=written.seed,
         profile=written.profile,
         memory=written.memory,
+        rebatch=written.rebatch,
     )
 
 

@@ -4,7 +4,19 @@ from typing import Any
 
 import msgspec
 
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Searched, Tried, Unusable
+from onnxdyno.domain.assignments import (
+    Assignment,
+    Began,
+    Copied,
+    Done,
+    Event,
+    NotCopied,
+    Ran,
+    Refused,
+    Searched,
+    Tried,
+    Unusable,
+)
 from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
 
@@ -13,6 +25,8 @@ _EVENTS: dict[str, type[Any]] = {
     "ran": Ran,
     "tried": Tried,
     "searched": Searched,
+    "copied": Copied,
+    "not_copied": NotCopied,
     "refused": Refused,
     "unusable": Unusable,
     "done": Done,

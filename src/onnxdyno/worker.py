@@ -85,9 +85,9 @@ def _gauge(assignment: Assignment) -> MemoryGauge:
 
 
 def _witness(assignment: Assignment) -> Witness:
-    """On a GPU the calling thread waits: what it got of its core says nothing of the device."""
+    """On a GPU the calling thread waits: what it got of its core says nothing of the device, so all time is its own."""
     if assignment.device.kind is DeviceKind.CUDA:
-        return lambda: (0, 0)
+        return lambda: (time.perf_counter_ns(), 0)
     from onnxdyno.adapters.host import effort_of
 
     return effort_of(assignment.threads)

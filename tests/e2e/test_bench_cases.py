@@ -150,3 +150,22 @@ def test_a_batch_that_does_not_fit_leaves_the_others_alone(onnxdyno: Callable[..
     found = states(ran.document)
     assert found[1] in MEASURED
     assert found[100000] in ("oom", "timeout")
+
+
+def test_a_fixed_batch_is_swept_on_a_proven_copy_when_asked(onnxdyno: Callable[..., Ran], tmp_path: Path) -> None:
+    for _ in range(2):  # the second time the copy is there already
+        ran = onnxdyno("bench", CASES / "static_batch1.onnx", *QUICK, "--batch", "1,2,4", "--rebatch")
+        jsonschema.validate(ran.document, SCHEMA)
+        assert set(states(ran.document).values()) <= MEASURED
+        assert list(states(ran.document)) == [1, 2, 4]
+        assert "equal item by item" in ran.document["model"]["copy_how"]
+        assert ran.document["model"]["copy_of_sha256"] != ran.document["model"]["sha256"]
+    assert len(list((tmp_path / "cache" / "copies").iterdir())) == 1
+
+
+def test_a_batch_that_cannot_be_freed_honestly_is_refused(onnxdyno: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = onnxdyno("bench", CASES / "batch_collapses.onnx", *QUICK, "--rebatch")
+    assert ran.code == 2
+    assert ran.document["error"]["reason"].startswith("rebatch: ")
+    copies = tmp_path / "cache" / "copies"
+    assert not copies.exists() or list(copies.iterdir()) == []

@@ -4,7 +4,7 @@ import gc
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain, cycle, repeat
+from itertools import chain, count, cycle, repeat
 
 import pytest
 
@@ -36,9 +36,9 @@ class Work:
         self.taken_ns.append(cost_ns)
 
 
-def undisturbed() -> tuple[int, int]:
-    """A witness that saw no other process."""
-    return 0, 0
+def undisturbed(seen: Iterator[int] = count(step=10**15)) -> tuple[int, int]:  # noqa: B008  one for all tests will do
+    """A witness of a process that had its core all the time: CPU time never lags behind the clock."""
+    return next(seen), 0
 
 
 def conditions(
@@ -307,6 +307,27 @@ def test_a_neighbour_for_a_moment_costs_only_the_windows_it_was_in() -> None:
     assert max(got.samples_ns) > MILLISECOND  # excluded, and still stored
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_stop_of_two_seconds_is_left_out_though_no_switch_was_involuntary(threads: int) -> None:
+    work = Work(repeat(MILLISECOND))
+    stopped_ns = calls = 0
+
+    def call() -> None:
+        nonlocal stopped_ns, calls
+        work.call()
+        calls += 1
+        if calls == 400:
+            work.now_ns += 2 * SECOND
+            stopped_ns += 2 * SECOND
+
+    how = conditions(work.clock, witness=lambda: (work.now_ns - stopped_ns, 0), budget_ns=20 * SECOND, threads=threads)
+    got = time_point([call], how)
+    ((first, end, _),) = got.excluded
+    assert got.state is PointState.OK
+    assert max(got.samples_ns[first:end]) > 2 * SECOND  # excluded, and still stored
+    assert got.busy_ns == got.runs * MILLISECOND
+
+
 def test_a_rare_switch_excludes_nothing() -> None:
     got = on_a_shared_core(lambda call: call % 500 == 499)
     assert got.excluded == ()
@@ -317,10 +338,11 @@ def test_a_rare_switch_excludes_nothing() -> None:
     ("wall_ns", "cpu_ns", "switches", "threads", "lost"),
     [
         (100, 60, 3, 1, 0.4),
-        (100, 60, 0, 1, 0.0),  # it waited by itself
+        (100, 60, 0, 1, 0.4),  # stopped, which is no involuntary switch
         (100, 101, 3, 1, 0.0),  # clocks of different grain
-        (100_000_000, 10, 20, 2, 0.1),
-        (1_000_000, 10, 20, 2, 1.0),
+        (100_000_000, 150_000_000, 20, 2, 0.1),
+        (100_000_000, 90_000_000, 1, 2, 0.1),
+        (1_000_000, 2_000_000, 20, 2, 1.0),
         (0, 0, 5, 1, 0.0),
     ],
 )

@@ -9,8 +9,10 @@ from onnxdyno import wire
 from onnxdyno.domain.assignments import (
     Assignment,
     Began,
+    Copied,
     Done,
     Event,
+    NotCopied,
     Pass,
     Ran,
     Refused,
@@ -33,6 +35,8 @@ EVENTS: tuple[Event | Probe, ...] = (
     Ran(point=POINT, run_ns=2**62, outputs=(HOSTILE,)),
     Tried(sizes=((HOSTILE, 3),), is_fine=False),
     Searched(),
+    Copied(how=HOSTILE),
+    NotCopied(reason=HOSTILE),
     Refused(state=ModelState.UNSUPPORTED, reason=HOSTILE, remedy="Do something."),
     Unusable(reason=HOSTILE),
     LaunchReading(

@@ -64,15 +64,11 @@ class ResidentSet:
 def effort_of(threads: int) -> Callable[[], tuple[int, int]]:
     """A witness of what this process got of its cores: (CPU time in nanoseconds, involuntary context switches).
 
-    With one thread both are of the calling thread, which is the one that computes; with several the switches are those
-    of the whole process.
+    With one thread both are of the calling thread, which is the one that computes; with several, of the whole process.
     """
-    whose = resource.RUSAGE_THREAD if threads == 1 else resource.RUSAGE_SELF
-
-    def read() -> tuple[int, int]:
-        return time.thread_time_ns(), resource.getrusage(whose).ru_nivcsw
-
-    return read
+    if threads == 1:
+        return lambda: (time.thread_time_ns(), resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw)
+    return lambda: (time.process_time_ns(), resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw)
 
 
 def usable_cores(affinity: int, quota_cores: float | None) -> int:

@@ -71,10 +71,14 @@ class OrtModel:
         self.providers: tuple[str, ...] = tuple(session.get_providers())
 
     @property
-    def provider_options(self) -> dict[str, dict[str, str]]:
-        """Options of each provider after defaults, as the runtime reports them."""
-        options: dict[str, dict[str, str]] = self._session.get_provider_options()
-        return options
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """(`provider.option`, value) of each provider after defaults, as the runtime reports them."""
+        reported: dict[str, dict[str, str]] = self._session.get_provider_options()
+        return tuple(
+            (f"{provider}.{name}", str(value))
+            for provider in self.providers
+            for name, value in sorted(reported.get(provider, {}).items())
+        )
 
     @property
     def assignment(self) -> tuple[tuple[str, str, int], ...]:

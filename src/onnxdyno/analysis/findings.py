@@ -75,6 +75,8 @@ def _reference(run: BenchmarkRun, measured: dict[Point, list[Measured]]) -> tupl
 
 def _warnings(run: BenchmarkRun, points: Iterable[PointFinding]) -> Iterable[str]:
     flags = {flag for point in points for flag in point.flags}
+    if run.plan.model.ref.copy_how is not None:
+        yield f"Measured is {run.plan.model.ref.copy_how}"
     yield from run.signature.notes
     if Flag.NON_FINITE in flags:
         yield "Some outputs are NaN or infinite: the time is measured, the result of the model is not usable."

@@ -70,6 +70,9 @@ def bench(
     threads: Annotated[
         int | None, typer.Option(help="Intra-op threads.", show_default="one core fewer than usable")
     ] = None,
+    rebatch: Annotated[
+        bool, typer.Option("--rebatch", help="Measure a proven copy with a dynamic batch where the batch is fixed.")
+    ] = False,
     spec: SpecFile = None,
     out: Annotated[
         str | None, typer.Option(help="Also write tables and summaries to this results store.", show_default=False)
@@ -96,6 +99,7 @@ def bench(
             budget_s=budget,
             latency_target_ms=latency_target,
             threads=threads,
+            rebatch=rebatch or None,
         )
         on = house.device(device)
         with screen.progress() as tell:

@@ -17,6 +17,7 @@ class Pass(StrEnum):
     MEMORY = "memory"
     TIMING = "timing"
     PROFILE = "profile"
+    COPY = "copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ class Assignment:
     signature: Signature | None = None
     """For a probe that goes on, once a size ran, to find what other sizes run; None = it stops there."""
     history: tuple[tuple[AxisSizes, bool], ...] = ()
+    copy_to: str | None = None
+    """Where the pass `copy` writes a copy with a dynamic batch."""
     """What an earlier process found of sizes: (sizes, whether they ran)."""
 
 
@@ -78,6 +81,20 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """A copy with a dynamic batch was written and proven; `how` says in one line what it is and what was shown."""
+
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotCopied:
+    """No copy with a dynamic batch could be made or proven; becomes a `RebatchRefused` in the parent."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
     """The runtime will never run this model; becomes a `ModelError` in the parent."""
 
@@ -103,6 +120,8 @@ Event = (
     | Ran
     | Tried
     | Searched
+    | Copied
+    | NotCopied
     | Refused
     | Unusable
     | Done

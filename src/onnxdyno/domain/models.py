@@ -19,12 +19,17 @@ class ObjectVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRef:
-    """Identity of a model: sha256 over the file and its external data (see `graphs.reading.digest`)."""
+    """Identity of a model: sha256 over the file and its external data (see `graphs.identity`).
+
+    `size_bytes` counts both. A copy that was made from another model says from which, and how, in one line.
+    """
 
     name: str
     sha256: str
     size_bytes: int
     external_bytes: int = 0
+    copy_of_sha256: str | None = None
+    copy_how: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

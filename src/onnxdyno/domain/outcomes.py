@@ -108,6 +108,7 @@ class LaunchReading:
     assignment: tuple[tuple[str, str, int], ...]
     """(provider, op type, count) from ORT's own graph-assignment record."""
     runtime: tuple[tuple[str, str], ...]
+    """(name, value): engine, build, and each provider's options after defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,8 @@ class Protocol:
     least_samples: int = 100
     least_time_ns: int = 500_000_000
     half_width_target: float = 0.01
+    noise_spread: float = 0.05
+    """Of the last estimates of the noise, relative to their mean, below which more samples no longer help."""
     excluded_share_cap: float = 0.2
     preempted_share: float = 0.03
     most_samples: int = 200_000
@@ -84,6 +86,8 @@ class BenchmarkSpec:
     seed: int = 0
     profile: bool = True
     memory: bool = True
+    rebatch: bool = False
+    """Measure a proven copy with a dynamic batch in place of a model whose batch is fixed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The parent's side of a run: what is left to do, how long it may take, what came back, what was kept."""
 
 from onnxdyno.launching.campaign import Bench, Outside, carry_out
+from onnxdyno.launching.copying import copy_with_batch
 
-__all__ = ["Bench", "Outside", "carry_out"]
+__all__ = ["Bench", "Outside", "carry_out", "copy_with_batch"]

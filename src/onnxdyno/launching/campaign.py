@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from onnxdyno import wire
-from onnxdyno.domain.assignments import Assignment, Pass, Ran, Searched, Tried, Turn
+from onnxdyno.domain.assignments import Assignment, Copied, Pass, Ran, Searched, Tried, Turn
 from onnxdyno.domain.axes import AxisSizes, Constraints
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import (
@@ -300,7 +300,7 @@ class _Campaign:
             if isinstance(answer, LaunchReading):
                 if kind == "timing":
                     yield _answer(self._keep(self._launch_name(launch), answer))
-            elif not isinstance(answer, Ran | Tried | Searched):
+            elif not isinstance(answer, Ran | Tried | Searched | Copied):
                 yield _answer(self._keep(self._name(kind, launch, answer.point), answer))
 
     def _answers(
@@ -340,7 +340,7 @@ class _Campaign:
         return max(0, self.deadline_ns - self.outside.clock())
 
     def _keep(self, name: str, value: Answer | Probe) -> bytes:
-        assert not isinstance(value, Ran | Tried | Searched)  # noqa: S101  kept as part of the probe
+        assert not isinstance(value, Ran | Tried | Searched | Copied)  # noqa: S101  kept as part of the probe
         self.kept[name] = self.outside.ledger.keep(name, wire.encode(value))
         return self.kept[name]
 

@@ -8,8 +8,21 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from onnxdyno import wire
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Ran, Refused, Searched, Tried, Turn, Unusable
-from onnxdyno.domain.errors import DeviceError, ModelError
+from onnxdyno.domain.assignments import (
+    Assignment,
+    Began,
+    Copied,
+    Done,
+    Event,
+    NotCopied,
+    Ran,
+    Refused,
+    Searched,
+    Tried,
+    Turn,
+    Unusable,
+)
+from onnxdyno.domain.errors import DeviceError, ModelError, RebatchRefused
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, PointState, Probe, Profile, Skipped
 from onnxdyno.domain.text import printable
 from onnxdyno.ports import Exit, Launcher
@@ -19,7 +32,7 @@ MOST_DEATHS = 2
 
 _LAST_WORDS = 400
 
-Answer = LaunchReading | Measured | Skipped | MemoryReading | Profile | Ran | Tried | Searched
+Answer = LaunchReading | Measured | Skipped | MemoryReading | Profile | Ran | Tried | Searched | Copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +97,15 @@ def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> 
                     case Done():
                         is_done = True
                         break
+                    case NotCopied():
+                        raise RebatchRefused(event.reason)
                     case Refused():
                         raise ModelError(event.state, event.reason, event.remedy)
                     case Unusable():
                         raise DeviceError(event.reason)
                     case LaunchReading():
                         yield event
-                    case Ran() | Tried() | Searched():
+                    case Ran() | Tried() | Searched() | Copied():
                         is_done = True
                         yield event
                     case Measured() | Skipped() | MemoryReading() | Profile():

@@ -81,7 +81,8 @@ class StopRule:
 
     def _has_stopped_improving(self) -> bool:
         """Nvbench's second exit: the last 64 estimates of the noise spread by less than 5 % of their mean."""
-        return len(self._noise) == self._noise.maxlen and pstdev(self._noise) < 0.05 * fmean(self._noise)
+        is_full = len(self._noise) == self._noise.maxlen
+        return is_full and pstdev(self._noise) < self.protocol.noise_spread * fmean(self._noise)
 
 
 def _runs(samples_ns: array[int]) -> str:

@@ -102,12 +102,12 @@ def _timed(
 
 
 def _disturbed(share: float, disturbed: list[Window], protocol: Protocol) -> Verdict | None:
-    """`disturbed` when more samples than the protocol's cap were taken while others ran on the cores."""
+    """`disturbed` when more samples than the protocol's cap were taken while the calls were kept from running."""
     if share <= protocol.excluded_share_cap:
         return None
     lost = sum(window.lost * window.wall_ns for window in disturbed) / sum(window.wall_ns for window in disturbed)
     reason = (
-        f"{share:.0%} of the samples were taken while other processes had {lost:.0%} of the cores' time: "
+        f"{share:.0%} of the samples were taken while other processes, or a stop, had {lost:.0%} of the cores' time: "
         "run it on an idle machine."
     )
     return Verdict(state=PointState.DISTURBED, reason=reason)

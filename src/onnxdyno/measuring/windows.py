@@ -38,15 +38,16 @@ def sample_window(calls: Iterator[Call], *, clock: ClockNs, samples_ns: array[in
 
 
 def kept_from_running(wall_ns: int, cpu_ns: int, switches: int, threads: int) -> float:
-    """Share of a window in which others ran on the cores that the calls needed; 0 without an involuntary switch.
+    """Share of a window in which the calls were kept from running: others had the cores, or the process was stopped.
 
-    With one thread, what of the wall time is no CPU time of that thread; with several, which also wait for one another,
-    only a lower bound from the number of switches.
+    What of the wall time is no CPU time: of the calling thread where it computes alone, else of all threads together,
+    of which one computes at any time. A stopped process or one that waits for pages makes no involuntary switch. With
+    several threads one may have been kept back while others ran: then the switches are a lower bound.
     """
-    if switches <= 0 or wall_ns <= 0:
+    if wall_ns <= 0:
         return 0.0
-    lost_ns = wall_ns - cpu_ns if threads == 1 else switches * SLICE_NS / threads
-    return min(1.0, max(0.0, lost_ns / wall_ns))
+    switched_ns = 0.0 if threads == 1 else switches * SLICE_NS / threads
+    return min(1.0, max(0.0, wall_ns - cpu_ns, switched_ns) / wall_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

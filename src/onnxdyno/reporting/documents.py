@@ -113,6 +113,8 @@ def _model(ref: ModelRef, signature: Signature) -> Document:
         "precision": signature.precision,
         "nodes": signature.node_count,
         "external_files": list(signature.external_files),
+        "copy_of_sha256": ref.copy_of_sha256,
+        "copy_how": ref.copy_how,
     }
 
 

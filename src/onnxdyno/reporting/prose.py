@@ -29,7 +29,7 @@ def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
     """What the numbers mean and how they were obtained: (term, sentence)."""
     spec, protocol = run.plan.spec, run.plan.protocol
     variants = " and ".join(dict.fromkeys(variant.value for variant in spec.variants))
-    runtime = ", ".join(f"{name} {version}" for name, version in (run.launches[0].runtime if run.launches else ())[:6])
+    runtime = ", ".join(f"{name} {version}" for name, version in (run.launches[0].runtime if run.launches else ())[:2])
     steady = (
         f"windows of {protocol.window_ns / 1e9:g} s, steady within {100 * protocol.steady_tolerance:g} %, at least "
         f"{protocol.least_samples} samples, seed {spec.seed}, {run.plan.threads} threads, budget {spec.budget_s:g} s"
