@@ -65,9 +65,7 @@ def _fed(recipe: InputRecipe, graph: GraphProto, sizes: AxisSizes) -> Value:
 def _cost(signature: Signature, sizes: AxisSizes, walked: Walked, fed: Sequence[Value]) -> Cost:
     every = walked.nodes
     uncounted = _uncounted(every)
-    why = "; ".join(f"{each.nodes} × {each.op_type}: {each.reason}" for each in uncounted[:3])
-    if len(uncounted) > 3:
-        why += f"; and {len(uncounted) - 3} more types"
+    why = _why(every, uncounted)
     return Cost(
         sizes=sizes,
         flops=_total((node.flops for node in every), why),
@@ -108,8 +106,20 @@ def _uncounted(every: Sequence[NodeCost]) -> tuple[Uncounted, ...]:
     return tuple(sorted(found, key=lambda each: (-each.nodes, each.op_type)))
 
 
+def _why(every: Sequence[NodeCost], uncounted: Sequence[Uncounted]) -> str:
+    """What is not known, and where it began: a shape that is lost takes all later ones with it."""
+    shown = ", ".join(f"{each.nodes} × {each.op_type}" for each in uncounted[:4])
+    more = f" and {len(uncounted) - 4} more types" if len(uncounted) > 4 else ""
+    first = next((node for node in every if node.reason and node.runs != 0), None)
+    return f"not known for {shown}{more}; first at {_described(first)}" if first else f"not known for {shown}{more}"
+
+
+def _described(node: NodeCost) -> str:
+    return f"{node.op_type} '{node.name or node.output}': {node.reason}"
+
+
 def _bytes_reason(every: Sequence[NodeCost]) -> str:
-    return next((f"{node.op_type}: {node.reason}" for node in every if node.read_bytes is None), "")
+    return next((_described(node) for node in every if node.read_bytes is None), "")
 
 
 def _sizes(values: Sequence[Value], what: str) -> Count:
