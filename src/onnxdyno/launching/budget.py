@@ -39,6 +39,12 @@ def least_ns(call_ns: int, launches: int, *, is_memory_left: bool) -> int:
     return call_ns * (LEAST_CALLS * launches + (MEMORY_CALLS if is_memory_left else 0))
 
 
+def has_room(call_ns: int, others_ns: Sequence[int], launches: int, left_ns: int) -> bool:
+    """Whether one more point, its memory process included, fits beside what the others need at least."""
+    committed_ns = sum(least_ns(other_ns, launches, is_memory_left=False) for other_ns in others_ns)
+    return committed_ns + least_ns(call_ns, launches, is_memory_left=True) <= SHARE * left_ns
+
+
 def affordable(points: Sequence[Point], calls_ns: Mapping[Point, int], launches: int, left_ns: int) -> frozenset[Point]:
     """The points whose least needs fit into the time left, the cheapest first."""
     kept: set[Point] = set()

@@ -1,14 +1,10 @@
 """One run from the probe to the profile. Every finished piece is kept at once; what is already kept is reused."""
 
-import hashlib
-import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from onnxdyno import wire
-from onnxdyno.domain.assignments import Assignment, Copied, Pass, Ran, Searched, Tried, Turn
-from onnxdyno.domain.axes import AxisSizes, Constraints
+from onnxdyno.domain.assignments import Assignment, Pass, Ran, Turn
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import (
     LaunchReading,
@@ -22,14 +18,13 @@ from onnxdyno.domain.outcomes import (
 )
 from onnxdyno.domain.plan import BenchmarkPlan, Point
 from onnxdyno.domain.runs import BenchmarkRun, Origin, Progress
-from onnxdyno.graphs.constraints import conclude, next_probe
 from onnxdyno.launching import budget
 from onnxdyno.launching.driving import Answer, Limits, drive
+from onnxdyno.launching.pieces import AtPoint, Pieces
+from onnxdyno.launching.probing import History, find_base
 from onnxdyno.planning import has_default_sweeps, rebase
 from onnxdyno.ports import ClockNs, Launcher, Ledger
 
-MOST_PROBES = 3
-"""Processes in which sizes are looked for: a try that ends its process is not made again."""
 SEARCH_SHARE = 0.05
 """Share of the budget in which sizes beside the base are looked for."""
 START_S = 30.0
@@ -71,8 +66,7 @@ class _Campaign:
     bench: Bench
     outside: Outside
     plan: BenchmarkPlan = field(init=False)
-    kept: dict[str, bytes] = field(init=False)
-    conditions: str = field(init=False)
+    pieces: Pieces = field(init=False)
     calls_ns: dict[Point, int] = field(default_factory=dict)
     load_ns: int = USUAL_LOAD_NS
     deadline_ns: int = 0
@@ -81,8 +75,7 @@ class _Campaign:
 
     def __post_init__(self) -> None:
         self.plan = self.bench.plan
-        self.kept = self.outside.ledger.read_all()
-        self.conditions = _conditions(self.plan)
+        self.pieces = Pieces.of(self.plan, self.outside.ledger)
         self.deadline_ns = self.outside.clock() + round(self.plan.spec.budget_s * 1e9)
 
     def carry_out(self) -> BenchmarkRun:
@@ -133,65 +126,29 @@ class _Campaign:
     def _probe(self) -> Probe:
         """The first candidate that runs; also the first idea of what a call and a session cost."""
         self._tell("looking for sizes that run", step=0)
-        if self._probe_name in self.kept:
-            return self._kept_probe()
-        ran, tried, history = self._base()
-        constraints = conclude(self.bench.signature, history) if ran else Constraints()
-        probe = Probe(
-            point=ran.point if ran else None,
-            tried=tuple(tried),
-            outputs=ran.outputs if ran else (),
-            constraints=constraints,
-        )
-        self._keep(self._probe_name, probe)
+        kept = self.pieces.probe()
+        if kept is not None:
+            self._tell("sizes known from before", step=1)
+            return kept
+        found = find_base(self._probed, self.bench.signature, is_searching=self._is_searching, clock=self.outside.clock)
+        self.load_ns = found.load_ns or self.load_ns
+        self.pieces.keep_probe(found.probe)
         self._tell("sizes found", step=1)
-        return probe
-
-    def _base(self) -> tuple[Ran | None, list[Skipped], list[tuple[AxisSizes, bool]]]:
-        """The base, what was tried before it, and the history of sizes; a try that ends its process did not run."""
-        tried: list[Skipped] = []
-        ran: Ran | None = None
-        history: list[tuple[AxisSizes, bool]] = []
-        for _ in range(MOST_PROBES):
-            is_over = False
-            began_ns = self.outside.clock()
-            for answer in self._answers(Pass.PROBE, self._probe_turns(), 0, history=tuple(history)):
-                match answer:
-                    case Ran():
-                        ran = answer
-                        self.calls_ns[ran.point] = ran.run_ns
-                        history.append((ran.point.sizes, True))
-                    case Skipped():
-                        tried.append(answer)
-                        history.append((answer.point.sizes, False))
-                    case Tried():
-                        history.append((answer.sizes, answer.is_fine))
-                    case LaunchReading():
-                        self.load_ns = self.outside.clock() - began_ns
-                    case Searched():
-                        is_over = True
-                    case _:
-                        pass
-            fatal = None if is_over or ran is None else next_probe(self.bench.signature, history)
-            if fatal is None or not self._is_searching:
-                break
-            history.append((fatal, False))
-        return ran, tried, history
+        return found.probe
 
     @property
     def _is_searching(self) -> bool:
         """Whether it matters what other sizes run: only default sweeps are moved to them."""
         return has_default_sweeps(self.plan, self.bench.signature)
 
-    def _probe_turns(self) -> tuple[Turn, ...]:
+    def _probed(self, history: History) -> Iterator[Answer]:
+        """Answers of one probing process; what a call takes counts at once, for how long the next may be silent."""
         search_ns = round(self.plan.spec.budget_s * 1e9 * SEARCH_SHARE)
-        return tuple(Turn(point=point, budget_ns=search_ns) for point in self.plan.base_candidates)
-
-    def _kept_probe(self) -> Probe:
-        probe = wire.decode(self.kept[self._probe_name])
-        assert isinstance(probe, Probe)  # noqa: S101  kept under this name
-        self._tell("sizes known from before", step=1)
-        return probe
+        turns = tuple(Turn(point=point, budget_ns=search_ns) for point in self.plan.base_candidates)
+        for answer in self._answers(Pass.PROBE, turns, 0, history=history):
+            if isinstance(answer, Ran):
+                self.calls_ns[answer.point] = answer.run_ns
+            yield answer
 
     def _memory(self) -> tuple[tuple[MemoryReading, ...], tuple[Skipped, ...]]:
         """Each point in its own process, cheapest first. A point that cannot run is not tried again on the clock."""
@@ -200,7 +157,7 @@ class _Campaign:
         no_time_at_ns = self.deadline_ns - round(self.plan.spec.budget_s * 1e9 * (1 - budget.MEMORY_SHARE))
         for point in self.plan.points:
             self._tell(f"memory {point.key}", step=0)
-            is_known = self._name("memory", 0, point) in self.kept
+            is_known = self.pieces.at(Pass.MEMORY, 0, point) is not None
             hopeless = None if is_known else self._hopeless(point, failed)
             if hopeless is not None:
                 failed.append(hopeless)
@@ -212,7 +169,7 @@ class _Campaign:
         return tuple(readings), tuple(failed)
 
     def _read_memory(self, point: Point, readings: list[MemoryReading], failed: list[Skipped]) -> None:
-        for answer in self._pieces("memory", Pass.MEMORY, (Turn(point=point, budget_ns=0),), 0):
+        for answer in self._answered(Pass.MEMORY, (Turn(point=point, budget_ns=0),), 0):
             if isinstance(answer, MemoryReading):
                 readings.append(answer)
                 if answer.run_ns is not None:
@@ -229,14 +186,8 @@ class _Campaign:
         call_ns = budget.predict_ns(point, self.calls_ns)
         if call_ns is None:
             return None
-        launches = self.plan.spec.launches
-        committed_ns = sum(
-            budget.least_ns(self.calls_ns[other], launches, is_memory_left=False)
-            for other in self.plan.points
-            if other in self.calls_ns
-        )
-        needed_ns = committed_ns + budget.least_ns(call_ns, launches, is_memory_left=True)
-        if needed_ns <= budget.SHARE * self._left_ns():
+        others_ns = [self.calls_ns[other] for other in self.plan.points if other in self.calls_ns]
+        if budget.has_room(call_ns, others_ns, self.plan.spec.launches, self._left_ns()):
             return None
         return self._too_slow(point, call_ns)
 
@@ -266,7 +217,7 @@ class _Campaign:
         random.Random(f"{self.plan.spec.seed}/{launch}").shuffle(turns)  # noqa: S311  an order, not a secret
         readings: list[LaunchReading] = []
         outcomes: list[Measured | Skipped] = []
-        for answer in self._pieces("timing", Pass.TIMING, tuple(turns), launch):
+        for answer in self._answered(Pass.TIMING, tuple(turns), launch):
             match answer:
                 case LaunchReading():
                     readings.append(answer)
@@ -280,32 +231,33 @@ class _Campaign:
     def _profile(self) -> tuple[Profile, ...]:
         self._tell("profile", step=0)
         turn = Turn(point=self.plan.base, budget_ns=0)
-        answers = list(self._pieces("profile", Pass.PROFILE, (turn,), 0))
+        answers = list(self._answered(Pass.PROFILE, (turn,), 0))
         self._tell("profile", step=1)
         return tuple(answer for answer in answers if isinstance(answer, Profile))
 
-    def _pieces(self, kind: str, passed: Pass, turns: tuple[Turn, ...], launch: int) -> Iterator[Answer]:
+    def _answered(self, passed: Pass, turns: tuple[Turn, ...], launch: int) -> Iterator[LaunchReading | AtPoint]:
         """Answers for each turn: those kept from before, then a process for the rest, each kept as it comes."""
+        left = []
         for turn in turns:
-            body = self.kept.get(self._name(kind, launch, turn.point))
-            if body is not None:
-                yield _answer(body)
-        reading = self.kept.get(self._launch_name(launch)) if passed is Pass.TIMING else None
-        if reading is not None:
-            yield _answer(reading)
-        left = tuple(turn for turn in turns if self._name(kind, launch, turn.point) not in self.kept)
-        if not left:
-            return
-        for answer in self._answers(passed, left, launch):
-            if isinstance(answer, LaunchReading):
-                if kind == "timing":
-                    yield _answer(self._keep(self._launch_name(launch), answer))
-            elif not isinstance(answer, Ran | Tried | Searched | Copied):
-                yield _answer(self._keep(self._name(kind, launch, answer.point), answer))
+            kept = self.pieces.at(passed, launch, turn.point)
+            if kept is None:
+                left.append(turn)
+            else:
+                yield kept
+        cold = self.pieces.launch(launch) if passed is Pass.TIMING else None
+        if cold is not None:
+            yield cold
+        for answer in self._answers(passed, tuple(left), launch) if left else ():
+            match answer:
+                case LaunchReading():
+                    if passed is Pass.TIMING:
+                        yield self.pieces.keep_launch(answer)
+                case Measured() | Skipped() | MemoryReading() | Profile():
+                    yield self.pieces.keep(passed, launch, answer)
+                case _:
+                    pass
 
-    def _answers(
-        self, passed: Pass, turns: tuple[Turn, ...], launch: int, history: tuple[tuple[AxisSizes, bool], ...] = ()
-    ) -> Iterator[Answer]:
+    def _answers(self, passed: Pass, turns: tuple[Turn, ...], launch: int, history: History = ()) -> Iterator[Answer]:
         plan = self.plan
         assignment = Assignment(
             kind=passed,
@@ -339,23 +291,6 @@ class _Campaign:
     def _left_ns(self) -> int:
         return max(0, self.deadline_ns - self.outside.clock())
 
-    def _keep(self, name: str, value: Answer | Probe) -> bytes:
-        assert not isinstance(value, Ran | Tried | Searched | Copied)  # noqa: S101  kept as part of the probe
-        self.kept[name] = self.outside.ledger.keep(name, wire.encode(value))
-        return self.kept[name]
-
-    def _name(self, kind: str, launch: int, point: Point) -> str:
-        """The same for the same point under the same conditions, so that a piece is only reused where it holds."""
-        identity = json.dumps([self.conditions, point.variant.value, point.sizes], ensure_ascii=True)
-        return f"{kind}-{launch}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
-
-    def _launch_name(self, launch: int) -> str:
-        return f"launch-{launch}-{self.conditions[:16]}"
-
-    @property
-    def _probe_name(self) -> str:
-        return f"probe-{self.conditions[:16]}"
-
     def _tell(self, text: str, *, step: int) -> None:
         self.done += step
         self.outside.tell(Progress(done=self.done, total=self.total, text=text))
@@ -364,18 +299,6 @@ class _Campaign:
 def _no_time(point: Point, budget_s: float) -> MemoryReading:
     reason = f"the budget of {budget_s:g} s left no time to read memory here; raise --budget."
     return MemoryReading(point=point, baseline_bytes=None, peak_bytes=None, run_ns=None, reason=reason)
-
-
-def _conditions(plan: BenchmarkPlan) -> str:
-    """Everything but the point and the launch that a reading depends on."""
-    parts = (plan.model.ref, plan.device, plan.threads, plan.spec.seed, plan.spec.launches, plan.protocol, plan.recipes)
-    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
-
-
-def _answer(body: bytes) -> Answer:
-    value = wire.decode(body)
-    assert isinstance(value, LaunchReading | Measured | Skipped | MemoryReading | Profile)  # noqa: S101  what was kept
-    return value
 
 
 def _is_smaller(one: Point, other: Point) -> bool:
