@@ -165,6 +165,20 @@ def test_targets_of_expand_and_resize_follow(tmp_path: Path, batch: int) -> None
     assert any("Resize" in change and "batch" in change for change in made.changes)
 
 
+def test_other_dimensions_may_be_dynamic(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", ["x", "w"], "c"),
+        node("GlobalAveragePool", ["c"], "p"),
+        node("Reshape", ["p", "flat"], "y"),
+    ]
+    path = saved(tmp_path, nodes, [1, 2, "H", "W"], [weight("w", 3, 2, 3, 3), numbers("flat", [1, 3])])
+    made = rebatch(path, tmp_path / "copy.onnx")
+    assert prove(made, run=run).weights == "own"
+    assert prove(made, run=run, sizes=(("H", 9), ("W", 11))).weights == "own"
+    with pytest.raises(RebatchRefused, match="the original fails"):
+        prove(made, run=run, sizes=(("H", 1), ("W", 1)))
+
+
 def test_external_data_comes_with_the_copy(tmp_path: Path) -> None:
     path = saved(tmp_path, [node("MatMul", ["x", "w"], "y")], [1, 64], [weight("w", 64, 64)])
     onnx.save(onnx.load(path), path, save_as_external_data=True, location="w.bin", size_threshold=0)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.axes import AxisSizes, Role
 from onnxdyno.domain.errors import PointError, RebatchRefused
-from onnxdyno.domain.models import InputRecipe
+from onnxdyno.domain.models import InputRecipe, Signature
 from onnxdyno.domain.text import printable
 from onnxdyno.graphs.materialise import materialise
 from onnxdyno.graphs.reading import external_files
@@ -39,6 +39,8 @@ GAINS = (0.3, 1.0, 0.1)
 """Of random weights, in turn until the items differ: a Softmax hides differences when it saturates (seen with 1.0 on
 ResNet-50 and ShuffleNet), and so does a deep network that fades."""
 
+_USUAL = {Role.HEIGHT: 224, Role.WIDTH: 224, Role.CHANNELS: 3, Role.SEQUENCE: 16, Role.PAST: 16, Role.TIME: 512}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
@@ -50,13 +52,17 @@ class Proof:
 
 
 def prove(made: Rebatched, *, run: Run, seed: int = 0, sizes: AxisSizes = ()) -> Proof:
-    """Compare a copy with its original on `ITEMS` random items; `sizes` are those of the original's dynamic axes.
+    """Compare a copy with its original on `ITEMS` random items.
+
+    `sizes` are those of the original's dynamic axes; usual ones where none are given.
 
     Raises `RebatchRefused`: outputs that differ, that do not grow with the batch, that no random input tells apart, or
     a copy that the runtime refuses. The copy must then not be used.
     """
-    recipes = read_signature(made.original).recipes
-    at = {**dict(sizes), **dict.fromkeys(_batch_axes(made), made.was)}
+    signature = read_signature(made.original)
+    recipes = signature.recipes
+    usual = {axis.name: _USUAL.get(axis.role, 1) for axis in signature.axes if axis.size is None}
+    at = {**usual, **dict(sizes), **dict.fromkeys(_batch_axes(signature, made), made.was)}
     feeds = [
         {r.name: _value(r, tuple(sorted(at.items())), seed, i if _is_item(r, made) else 0) for r in recipes}
         for i in range(ITEMS)
@@ -74,9 +80,8 @@ def prove(made: Rebatched, *, run: Run, seed: int = 0, sizes: AxisSizes = ()) ->
     raise _refused("its outputs are the same for different inputs, so that nothing can be shown")
 
 
-def _batch_axes(made: Rebatched) -> tuple[str, ...]:
+def _batch_axes(signature: Signature, made: Rebatched) -> tuple[str, ...]:
     """Axes of the original that are its batch, if it is declared dynamic there."""
-    signature = read_signature(made.original)
     places = set(made.places)
     return tuple(
         name
