@@ -209,6 +209,12 @@ def test_a_table_of_positions_limits_the_sequence() -> None:
     assert found.recipes[0].high == found.recipes[0].bound == 90
 
 
+def test_positions_that_are_fed_are_limited_by_their_table() -> None:
+    nodes = [node("Gather", ["places", "position_ids"], "y")]
+    found = signature_of(model(nodes, {"position_ids": (INT64, ["B", "S"])}, [weight("places", 40, 8)]))
+    assert found.limits == (("S", 40),)
+
+
 def test_a_stored_buffer_that_is_cut_to_the_sequence_limits_it() -> None:
     nodes = [
         node("Shape", ["ids"], "s"),

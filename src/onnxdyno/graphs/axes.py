@@ -55,9 +55,18 @@ def solve(model: ModelProto, inputs: tuple[Declared, ...]) -> Solved:
             value.name: tuple(axes.followed(extent) for extent in trace.extents.get(value.name, ()))
             for value in model.graph.output
         },
-        limits=axes.limits(evidence.limits),
+        limits=axes.limits({**_positions(dims, evidence), **evidence.limits}),
         counted={name: dim for name, at in evidence.lengths.items() if (dim := axes.counted(at)) is not None},
     )
+
+
+def _positions(dims: tuple[InputDim, ...], evidence: Evidence) -> dict[int, int]:
+    """Last dimensions of inputs that hold positions, and the rows of the tables that these index."""
+    return {
+        i: min(evidence.tables[dim.input])
+        for i, dim in enumerate(dims)
+        if "position" in dim.input.lower() and dim.input in evidence.tables and dim.position == dim.rank - 1
+    }
 
 
 def _sums(inputs: tuple[Declared, ...]) -> tuple[dict[str, Sum], list[str]]:
