@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -157,6 +157,7 @@ def rebased(signature: Signature, constraints: Constraints, base: dict[str, int]
     return rebase(plan, signature, at, constraints)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([1, 2, 4, 8, 14, 16, 32, 64]),
     st.integers(1, 200),
@@ -187,6 +188,7 @@ def test_what_is_concluded_agrees_with_every_try(multiple: int, least: int, is_s
         assert constraints.rule("h").multiple == multiple
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32))
 def test_whatever_a_model_answers_the_tries_end(seed: int) -> None:
     rng = np.random.default_rng(seed)

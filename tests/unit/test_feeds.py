@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -164,6 +164,7 @@ def value_of(made: tuple[InputRecipe, ...], name: str, sizes: dict[str, int]) ->
     return materialise(next(recipe for recipe in made if recipe.name == name), axis_sizes(sizes), 0)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 300))
 def test_lengths_agree_with_their_sequence_at_every_point(batch: int, steps: int) -> None:
     made = inputs_of(

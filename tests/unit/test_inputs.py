@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -137,6 +137,7 @@ def test_maps_are_unsupported_and_optionals_left_out() -> None:
     assert materialise(recipe(kind="optional"), FIXED, 0) is None
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**63 - 1), st.sampled_from(["normal", "uniform", "integers", "strings"]))
 def test_the_same_seed_makes_the_same_value_and_another_seed_another(seed: int, rule: str) -> None:
     made = recipe(rule, "string" if rule == "strings" else "float32", (64,), low=0, high=1e6)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxdyno.domain.devices import Device, DeviceKind
@@ -145,6 +145,7 @@ specs = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.sampled_from(READABLE), specs)
 def test_every_plan_is_sound(case: str, spec: BenchmarkSpec) -> None:
     found = signature(case)
@@ -162,6 +163,7 @@ def test_every_plan_is_sound(case: str, spec: BenchmarkSpec) -> None:
         assert {dict(point.sizes)[name] for point in made.points} <= asked
 
 
+@settings(deadline=None)
 @given(st.sampled_from(READABLE), specs)
 def test_the_same_question_gets_the_same_plan(case: str, spec: BenchmarkSpec) -> None:
     found = signature(case)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxdyno.domain.errors import SpecError
@@ -114,6 +114,7 @@ def test_a_file_without_the_input_says_what_it_holds(tmp_path: Path) -> None:
         spec("inputs: {x: {file: z.npz}}", tmp_path)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_a_spec_or_a_spec_error(text: str) -> None:
     line = ""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
@@ -350,6 +350,7 @@ def chain(steps: list[str]) -> ModelProto:
     return model(nodes, {"x": (FLOAT, ["A", "B", "C", 6])}, stored, made)
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_every_extent_that_the_walk_calls_exact_is_what_the_runtime_makes(steps: list[str]) -> None:
     made = chain(steps)
