@@ -144,5 +144,13 @@ def test_a_tensor_of_a_million_dimensions_is_unknown() -> None:
     assert cost_of(model).activation_peak_bytes.value in (0, None)
 
 
+def test_a_node_whose_name_is_not_utf8_is_counted_and_printable() -> None:
+    model = model_of([helper.make_node("Exp", ["x"], ["y"], name="NAME")], {"x": (4,)}, ["y"])
+    broken = ModelProto.FromString(model.SerializeToString().replace(b"NAME", b"NA\xffE"))
+    cost = cost_of(broken)
+    assert cost.flops.value == 4
+    assert cost.nodes[0].name.isprintable()
+
+
 def test_a_graph_that_names_an_input_nobody_makes_is_unknown() -> None:
     assert cost_of(model_of([node("Exp", "nowhere", "y")], {"x": (4,)}, ["y"])).flops.value is None

@@ -88,6 +88,7 @@ def test_output_bytes_and_liveness_equal_what_the_runtime_says(file: str) -> Non
     by_name = {each.name: each.output_bytes for each in cost.nodes}
     assert len(reading.output_bytes) > 40
     assert {name: by_name.get(name) for name in reading.output_bytes} == reading.output_bytes
+    assert cost.activation_peak_bytes.value == reading.peak_bytes
     assert cost.activation_peak_bytes.value == pytest.approx(reading.spread_bytes, rel=0.05)
 
 

@@ -143,10 +143,13 @@ class _Step:
 
 
 def node_cost(op: Operands, *, path: str, place: int, reason: str | None) -> NodeCost:
-    """Cost of one execution; what is computed once at load or is shape arithmetic has no FLOPs."""
+    """Cost of one execution; what is computed once at load or is shape arithmetic has no FLOPs.
+
+    `reason` is why a shape is not known; whatever else is missing follows from that.
+    """
     made = [value for value in op.outputs if value is not None]
     is_constant = bool(made) and all(value.is_constant for value in made)
-    reasons = [] if reason is None else [reason]
+    reasons: list[str] = []
     is_arithmetic = bool(made) and all(value.known is not None for value in made)
     counted = 0 if is_constant or is_arithmetic else _or_reason(flops, op, reasons)
     moved = (0, 0) if is_constant else _or_reason(traffic, op, reasons) or (None, None)
@@ -164,7 +167,7 @@ def node_cost(op: Operands, *, path: str, place: int, reason: str | None) -> Nod
         written_bytes=moved[1],
         output_bytes=size,
         output_shapes=tuple(None if value is None else value.shape for value in op.outputs),
-        reason="; ".join(dict.fromkeys(reasons)) or None if None in (counted, *moved, size) else None,
+        reason=(reason or "; ".join(dict.fromkeys(reasons))) if None in (counted, *moved, size) else None,
     )
 
 
@@ -176,8 +179,9 @@ def _or_reason(count: Callable[[Operands], _T], op: Operands, reasons: list[str]
         return None
 
 
-def shown(text: str) -> str:
-    """A name made safe to print."""
+def shown(name: str | bytes) -> str:
+    """A name made safe to print. Protobuf hands out bytes where a name is not UTF-8."""
+    text = name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
     return text if text.isprintable() and len(text) <= 300 else printable(text)
 
 
