@@ -5,6 +5,7 @@ survey > claim > take > pull > prepare > inspect > plan > measure > analyse > st
 """
 
 import contextlib
+import math
 import os
 import secrets
 import tempfile
@@ -19,8 +20,8 @@ from typing import Any
 
 from onnxdyno import analysis, launching, planning, registry, settings
 from onnxdyno.adapters import host, local, nvml, processes
-from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.claims import Candidate, Claim, Owner
+from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.errors import DeviceError, InfrastructureError, SpecError, UsageError
 from onnxdyno.domain.findings import Findings
@@ -28,8 +29,10 @@ from onnxdyno.domain.models import LocalModel, ModelRef, ObjectVersion, Signatur
 from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Protocol
 from onnxdyno.domain.runs import BenchmarkRun, Origin, Progress
 from onnxdyno.domain.text import printable
+from onnxdyno.graphs.cost import cost_at
 from onnxdyno.graphs.reading import load
 from onnxdyno.graphs.signature import read_signature
+from onnxdyno.graphs.unreplaced import sayable, unreplaced
 from onnxdyno.ports import Ledger, ObjectStore
 from onnxdyno.reporting import documents, grid, html, markdown, terminal
 from onnxdyno.storage import keys
@@ -39,6 +42,8 @@ from onnxdyno.storage.sidecar import find_sidecar
 
 Tell = Callable[[Progress], None]
 
+MOST_NODES = 20_000
+"""Beyond this the cost of one point takes seconds."""
 MEMORY_SHARE = 0.9
 """Share of the memory that is free now which a measuring process on the CPU may take."""
 
@@ -236,7 +241,7 @@ def measure(
 
     Raises `ModelError` (the runtime refused the model), `InfrastructureError`, `KeyboardInterrupt`.
     """
-
+    cache = _cache()
     with _launcher(planned, lambda text: tell(Progress(done=0, total=1, text=text))) as launcher:
         outside = launching.Outside(
             launcher=launcher,
@@ -246,14 +251,26 @@ def measure(
             memory_limit_bytes=_memory_limit_bytes,
         )
         run = launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
-    _cache().release(planned.model)
+    run = replace(run, costs=_costs(run))
+    cache.release(planned.model)
     return run
+
+
+def _costs(run: BenchmarkRun) -> tuple[Cost, ...]:
+    """By the model's own arithmetic at every planned point; of a huge graph only at the base."""
+    is_huge = run.signature.node_count > MOST_NODES
+    points = (run.plan.base,) if is_huge else (run.plan.base, *run.plan.points)
+    path = run.plan.model.path
+    return tuple(
+        replace(cost_at(path, run.signature, sizes), nodes=())
+        for sizes in dict.fromkeys(point.sizes for point in points)
+    )
 
 
 @contextmanager
 def _launcher(planned: BenchmarkPlan, tell_waiting: Callable[[str], None]) -> Iterator[processes.ProcessLauncher]:
     """What starts measuring processes for the plan's device, while this run holds its lock."""
-    wait_s = float(os.environ.get("ONNXDYNO_LOCK_WAIT_S", "3600"))
+    wait_s = _number_from("ONNXDYNO_LOCK_WAIT_S", "3600", "seconds")
     with processes.DeviceLock(_lock_folder(), planned.device, wait_s, tell_waiting) as lock:
         yield processes.ProcessLauncher(lock, host.oom_kills)
 
@@ -337,11 +354,14 @@ def bench(
 
     A bench that was interrupted goes on where it stopped, if it has a `results_uri`.
     """
-    path = path.absolute()  # the measuring process has a working directory of its own
-    pulled = prepare(Pulled(local=load(path), **_local_sidecar(path)), on=on, parameters=parameters)
+    path = sayable(path.absolute())  # the measuring process has a working directory of its own
+    given = load(path)
+    pulled = prepare(Pulled(local=given, **_local_sidecar(path)), on=on, parameters=parameters)
     signature = inspect(pulled.local.path)
     planned = plan(pulled, signature, on=on, parameters=parameters)
-    run = measure(planned, signature, origin=_bench_origin(pulled, on, results_uri), results_uri=results_uri, tell=tell)
+    origin = _bench_origin(pulled, on, results_uri)
+    with unreplaced(path, given.ref, lambda: _forget(results_uri, origin.run_id)):
+        run = measure(planned, signature, origin=origin, results_uri=results_uri, tell=tell)
     findings = analyse(run)
     if results_uri is not None:
         store(run, findings, results_uri=results_uri)
@@ -380,6 +400,11 @@ def _bench_origin(pulled: Pulled, on: Device, results_uri: str | None) -> Origin
     )
 
 
+def _forget(results_uri: str | None, run_id: str) -> None:
+    if results_uri is not None:
+        StoreLedger(open_store(results_uri, may_be_new=True), run_id).clear()
+
+
 def _row_key(digest: str, on: Device, protocol: str, ordinal: int) -> str:
     return keys.table_key("runs", on.device_class, keys.run_id(digest, on.device_class, protocol, ordinal))
 
@@ -401,13 +426,19 @@ def _cache_folder() -> Path:
 
 
 def _cache() -> ModelCache:
-    limit_gb = os.environ.get("ONNXDYNO_CACHE_GB", "20")
+    return ModelCache(_cache_folder(), int(_number_from("ONNXDYNO_CACHE_GB", "20", "gigabytes") * 1e9))
+
+
+def _number_from(variable: str, usual: str, unit: str) -> float:
+    """A number of the environment, 0 or more. Raises `UsageError`."""
+    text = os.environ.get(variable) or usual
     try:
-        return ModelCache(_cache_folder(), int(float(limit_gb) * 1e9))
+        number = float(text)
     except ValueError:
-        raise UsageError(
-            f"ONNXDYNO_CACHE_GB is {limit_gb!r}: expected a number of gigabytes, for example 20."
-        ) from None
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise UsageError(f"{variable} is '{printable(text, 40)}': expected a number of {unit}, for example {usual}.")
+    return number
 
 
 def _lock_folder() -> Path:
@@ -438,11 +469,11 @@ def _is_alive(owner: Owner) -> bool | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What a model's file says, and the sizes of the first point."""
+    """What a model's file says, and what it costs at the first point."""
 
     ref: ModelRef
     signature: Signature
-    sizes: AxisSizes
+    cost: Cost
 
 
 def inspection(path: Path, parameters: Mapping[str, Any] | None = None) -> Inspection:
@@ -450,7 +481,8 @@ def inspection(path: Path, parameters: Mapping[str, Any] | None = None) -> Inspe
     pulled = Pulled(local=load(path), **_local_sidecar(path))
     signature = inspect(path)
     planned = plan(pulled, signature, on=devices()[0], parameters=parameters)
-    return Inspection(ref=pulled.local.ref, signature=signature, sizes=planned.base.sizes)
+    cost = cost_at(path, signature, planned.base.sizes)
+    return Inspection(ref=pulled.local.ref, signature=signature, cost=replace(cost, nodes=()))
 
 
 def read_spec(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
 
 from onnxdyno.domain.outcomes import ModelState, PointState
 from onnxdyno.measuring.messages import LONGEST, judge_call, judge_load, tidy
@@ -125,6 +126,22 @@ def test_a_missing_locale_is_the_environments_fault_not_the_models() -> None:
         assert "Install the locale" in problem.remedy
     else:
         pytest.skip("this machine has the locale en_US.UTF-8")
+
+
+def test_a_type_that_the_runtime_has_not_is_unsupported_not_a_damaged_file() -> None:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "g",
+        [value("x", TensorProto.COMPLEX64, [1])],
+        [value("y", TensorProto.COMPLEX64, [1])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(Exception, match="MLDataType for: tensor") as refused:
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    problem = judge_load(str(refused.value))
+    assert problem.state is ModelState.UNSUPPORTED
+    assert "supported type" in problem.remedy
 
 
 def test_a_model_that_only_names_something_locale_is_not_blamed_on_the_environment() -> None:

@@ -83,7 +83,9 @@ class LocalStore:
                     yield os.path.relpath(Path(folder) / name, self._root)
 
     def head(self, key: str) -> ObjectVersion | None:
-        """The current version of one object, or None."""
+        """The current version of one object, or None; None too for a key that is too long to be here."""
+        if _is_too_long(key):
+            return None
         path = self._path(key)
         try:
             if not self._is_inside(path):
@@ -184,7 +186,7 @@ class LocalStore:
             raise StoreError(
                 f"{self._name(key)}: not a key of a local store (no empty, '.' or '..' parts).", retryable=False
             )
-        if any(len(os.fsencode(part)) > 255 for part in parts) or len(os.fsencode(key)) > 2048:
+        if _is_too_long(key):
             raise StoreError(f"{self._name(key)}: too long for a local store (255 bytes a part).", retryable=False)
         return self._root.joinpath(*parts)
 
@@ -208,3 +210,7 @@ class LocalStore:
         return StoreError(
             f"{self._name(key)}: cannot be {verb}: {why}.", retryable=error.errno in (errno.EIO, errno.ESTALE)
         )
+
+
+def _is_too_long(key: str) -> bool:
+    return len(os.fsencode(key)) > 2048 or any(len(os.fsencode(part)) > 255 for part in key.split("/"))

@@ -91,6 +91,7 @@ def bench(
     from onnxdyno.reporting import documents, terminal
 
     with screen.one_line_errors(as_json=as_json):
+        _can_be_page(html)
         parameters = _spec(spec) | _given(
             batch=batch,
             resolution=resolution,
@@ -104,12 +105,13 @@ def bench(
         on = house.device(device)
         with screen.progress() as tell:
             run, findings = house.bench(model, on=on, results_uri=out, tell=tell, parameters=parameters)
-        if html is not None:
-            house.write_page(html, run, findings)
         if as_json:
             screen.write(documents.dumps(documents.bench_document(run, findings)))
         else:
             screen.show(terminal.bench(run, findings))
+        if html is not None:
+            with screen.one_line_errors(as_json=False):  # the one object was printed: what was measured is not lost
+                house.write_page(html, run, findings)
         if not any(point.state.is_measured for point in findings.points):
             raise NothingMeasured(
                 f"{printable(model.name)}: none of {len(findings.points)} points could be measured; see their reasons."
@@ -134,9 +136,9 @@ def inspect(
         parameters = _spec(spec) | _given(batch=batch, resolution=resolution, sequence=sequence)
         seen = house.inspection(model, parameters)
         if as_json:
-            screen.write(documents.dumps(documents.inspect_document(seen.ref, seen.signature, seen.sizes)))
+            screen.write(documents.dumps(documents.inspect_document(seen.ref, seen.signature, seen.cost)))
         else:
-            screen.show(terminal.inspect(seen.ref, seen.signature, seen.sizes))
+            screen.show(terminal.inspect(seen.ref, seen.signature, seen.cost))
 
 
 @app.command()
@@ -185,12 +187,11 @@ def query(
 ) -> None:
     """Ask the results with SQL (DuckDB); only committed runs are seen."""
     from onnxdyno import app as house
-    from onnxdyno.reporting import documents
 
     with screen.one_line_errors(as_json=as_json):
         found = house.query(sql, results_uri=results)
         if as_json:
-            screen.write(documents.dumps({"rows": found.to_pylist()}))
+            screen.write(screen.rows_json(found))
         elif as_csv:
             screen.write(screen.rows_csv(found))
         else:
@@ -203,6 +204,12 @@ def _spec(path: Path | None) -> dict[str, Any]:
     from onnxdyno import app as house
 
     return house.read_spec(path)
+
+
+def _can_be_page(path: Path | None) -> None:
+    """Raises `UsageError` now for what could not be written after the measurement."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise UsageError(f"{printable(str(path))}: not a file in a folder that exists. Give --html such a path.")
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The terminal: errors in one line, progress on standard error, results on standard output."""
 
 import csv
+import errno
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +12,14 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from onnxdyno.domain.errors import ModelError, NothingMeasured, OnnxdynoError
+from onnxdyno.domain.errors import InfrastructureError, ModelError, NothingMeasured, OnnxdynoError, UsageError
 from onnxdyno.domain.runs import Progress
 from onnxdyno.domain.text import printable
 
 INTERRUPTED = 130
 MOST_ROWS = 200
+LEAST_WIDTH, USUAL_WIDTH = 20, 80
+"""A terminal that claims fewer columns (COLUMNS=0) says nothing of itself."""
 _KINDS = {2: "usage", 4: "infrastructure", 5: "device"}
 
 
@@ -85,11 +89,32 @@ def _complain(text: str) -> None:
 
 
 def write(text: str) -> None:
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    """Text on standard output. Raises `InfrastructureError` if it cannot be written; a closed pipe ends quietly."""
+    with _standard_output():
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
 
 
 def show(renderable: Any) -> None:
-    Console().print(renderable)
+    """A rich renderable on standard output; as `write`."""
+    console = Console()
+    if console.width < LEAST_WIDTH:
+        console = Console(width=USUAL_WIDTH)
+    with _standard_output():
+        console.print(renderable)
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still in the buffer is lost: nothing more to complain of
+        raise InfrastructureError(
+            f"standard output: {error.strerror}. Send it where there is room.", retryable=False
+        ) from error
 
 
 def rows_table(found: Any) -> Any:
@@ -100,20 +125,45 @@ def rows_table(found: Any) -> Any:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in found.column_names:
         table.add_column(Text(printable(name)), overflow="fold")
-    for row in found.slice(0, MOST_ROWS).to_pylist():
-        table.add_row(*(Text(printable(_cell(value), 200)) for value in row.values()))
+    for row in _rows(found.slice(0, MOST_ROWS)):
+        table.add_row(*(Text(printable(_cell(value), 200)) for value in row))
     if found.num_rows > MOST_ROWS:
         table.caption = f"first {MOST_ROWS} of {found.num_rows:,} rows; use --csv or --json for all, or a LIMIT."
     return table
 
 
 def rows_csv(found: Any) -> str:
-    """A pyarrow table as CSV; an empty field is null."""
+    """A pyarrow table as CSV, an empty field is null; exact in a file or pipe, printable on a terminal."""
+    shown = _escaped if sys.stdout.isatty() else _exact
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(found.column_names)
-    writer.writerows(list(row.values()) for row in found.to_pylist())
+    writer.writerow([shown(name) for name in found.column_names])
+    writer.writerows([shown(value) for value in row] for row in _rows(found))
     return text.getvalue()
+
+
+def rows_json(found: Any) -> str:
+    """A pyarrow table as one JSON object. Raises `UsageError` where two columns have one name."""
+    from onnxdyno.reporting import documents
+
+    names = found.column_names
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise UsageError(f"two columns are named {twice!r}: an object has each key once. Rename one with AS.")
+    return documents.dumps({"rows": found.to_pylist()})
+
+
+def _rows(found: Any) -> Iterator[tuple[Any, ...]]:
+    """Row by row, by place: names of columns may repeat."""
+    return zip(*(column.to_pylist() for column in found.columns), strict=True)
+
+
+def _exact(value: Any) -> Any:
+    return value
+
+
+def _escaped(value: Any) -> Any:
+    return printable(value, len(value)) if isinstance(value, str) else value
 
 
 def _cell(value: object) -> str:

@@ -115,6 +115,11 @@ _MODEL_PROBLEMS: tuple[tuple[str, ModelState, str], ...] = (
         "This provider has no kernel for the operator and type: export with a supported type, or use another provider.",
     ),
     (
+        "mldatatype for",
+        ModelState.UNSUPPORTED,
+        "The runtime has no such type of tensor: export the model with a supported type.",
+    ),
+    (
         "escapes model directory",
         ModelState.UNSAFE,
         "Store external data beside the model and refer to it by a relative path.",

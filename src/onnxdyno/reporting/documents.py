@@ -5,10 +5,12 @@ A value that is not there is null and its reason stands in `reasons` of the same
 
 import json
 from dataclasses import fields
+from datetime import date, time
 from math import isfinite
 from typing import Any
 
 from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, ProfileFinding, Tier
 from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
@@ -21,7 +23,6 @@ FORMAT = "onnxdyno/1"
 MOST_NODES = 50
 _NS_PER_MS = 1e6
 _SIGNIFICANT = 8
-_LATER = "counted by a later version"
 
 Document = dict[str, Any]
 
@@ -38,12 +39,14 @@ def bench_document(run: BenchmarkRun, findings: Findings) -> Document:
         "base": dict(run.plan.base.sizes),
         "points": [_point(point) for point in findings.points],
         "findings": _findings(findings),
+        "cost": next((_cost(cost) for cost in run.costs if cost.sizes == run.plan.base.sizes), None),
         "requirements": [_tier(tier) for tier in findings.tiers],
     }
 
 
-def inspect_document(ref: ModelRef, signature: Signature, sizes: AxisSizes) -> Document:
-    """What the file says; `sizes` are the axis sizes that `cost` is for. Schema: docs/schema/inspect.schema.json."""
+def inspect_document(ref: ModelRef, signature: Signature, cost: Cost) -> Document:
+    """What the file says, and what it costs at one point. Schema: docs/schema/inspect.schema.json."""
+    sizes = cost.sizes
     return {
         "format": FORMAT,
         "model": _model(ref, signature),
@@ -52,14 +55,27 @@ def inspect_document(ref: ModelRef, signature: Signature, sizes: AxisSizes) -> D
         "axes": _axes(signature),
         "operators": dict(signature.op_types),
         "notes": list(signature.notes),
-        "cost": {
-            "axes": dict(sizes),
-            "flops": None,
-            "parameters": signature.parameters,
-            "weight_bytes": signature.weight_bytes,
-            "activation_peak_bytes": None,
-            "reasons": {"flops": _LATER, "activation_peak_bytes": _LATER},
-        },
+        "cost": _cost(cost),
+    }
+
+
+def _cost(cost: Cost) -> Document:
+    """By the model's own arithmetic, 1 multiply-accumulate = 2 FLOPs; a null has its reason."""
+    counts = {
+        "flops": cost.flops,
+        "activation_peak_bytes": cost.activation_peak_bytes,
+        "read_bytes": cost.read_bytes,
+        "written_bytes": cost.written_bytes,
+    }
+    return {
+        "axes": dict(cost.sizes),
+        **{name: count.value for name, count in counts.items()},
+        "least_flops": cost.least_flops,
+        "parameters": cost.parameters,
+        "weight_bytes": cost.weight_bytes,
+        "uncounted": [{"op_type": each.op_type, "nodes": each.nodes, "reason": each.reason} for each in cost.uncounted],
+        "notes": list(cost.notes),
+        "reasons": {name: count.reason or "unknown" for name, count in counts.items() if count.value is None},
     }
 
 
@@ -78,8 +94,15 @@ def error_document(state: str, reason: str, remedy: str) -> Document:
 
 def dumps(document: Document) -> str:
     """Valid JSON in ASCII (so also UTF-8), keys sorted; a NaN or an infinity becomes null with a reason."""
-    text = json.dumps(_clean(document), allow_nan=False, ensure_ascii=True, indent=2, sort_keys=True)
+    text = json.dumps(_clean(document), allow_nan=False, ensure_ascii=True, indent=2, sort_keys=True, default=_text)
     return text.replace("\x7f", "\\u007f")
+
+
+def _text(value: object) -> str:
+    """What SQL has and JSON has not: ISO 8601 for times, hexadecimal for bytes."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if isinstance(value, date | time) else safe.json_text(str(value))
 
 
 def _run(run: BenchmarkRun) -> Document:
@@ -176,6 +199,8 @@ def _point(point: PointFinding) -> Document:
         "excluded": point.excluded,
         "items": point.items,
         "peak_memory_bytes": point.peak_memory_bytes,
+        "flops": point.flops.value,
+        "activation_peak_bytes": point.activation_peak_bytes.value,
         "reasons": {},
     }
     reasons: dict[str, str] = found["reasons"]
@@ -184,6 +209,9 @@ def _point(point: PointFinding) -> Document:
     for name, estimate in (("mad", point.mad_ns), ("iqr", point.iqr_ns), ("first_run", point.first_run_ns)):
         _put(found, reasons, (f"{name}_ms", None), estimate, _NS_PER_MS)
     _put(found, reasons, ("throughput_items_per_s", "throughput_ci"), point.throughput_items_per_s, 1.0)
+    for name, count in (("flops", point.flops), ("activation_peak_bytes", point.activation_peak_bytes)):
+        if count.value is None:
+            reasons[name] = count.reason or "not counted"
     if point.peak_memory_bytes is None:
         reasons["peak_memory_bytes"] = point.peak_memory_reason or "not measured"
     if point.items is None:
