@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from onnxdyno.domain.axes import Axis, Role, axis_sizes
+from onnxdyno.domain.axes import Axis, AxisSizes, Role, axis_sizes
+from onnxdyno.domain.cost import Cost, Count
 from onnxdyno.domain.devices import Device, DeviceKind, Fact
 from onnxdyno.domain.findings import (
     Choice,
@@ -149,6 +150,25 @@ def plan(points: tuple[Point, ...] = (), **changes: Any) -> BenchmarkPlan:
         "threads": 3,
     }
     return BenchmarkPlan(**(values | changes))
+
+
+def cost(sizes: AxisSizes = (), **changes: Any) -> Cost:
+    """A billion FLOPs; the activation peak is unknown."""
+    values: dict[str, Any] = {
+        "sizes": sizes,
+        "flops": Count(value=1_000_000_000),
+        "least_flops": 1_000_000_000,
+        "read_bytes": Count(value=5_000),
+        "written_bytes": Count(value=4_000),
+        "parameters": 1234,
+        "weight_bytes": 4936,
+        "input_bytes": Count(value=100),
+        "output_bytes": Count(value=40),
+        "activation_peak_bytes": Count(value=None, reason="an output's size depends on data"),
+        "nodes": (),
+        "uncounted": (),
+    }
+    return Cost(**(values | changes))
 
 
 def origin(run_id: str = "20250101T000000Z-0001", **changes: Any) -> Origin:

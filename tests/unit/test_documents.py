@@ -87,7 +87,7 @@ def test_a_latency_is_in_milliseconds_with_its_digits() -> None:
     point = validate("bench", documents.bench_document(*run_and_findings()))["points"][0]
     assert point["p50_ms"] == 1.234567
     assert point["p50_ci_ms"] == [pytest.approx(1.2222213), pytest.approx(1.2469127)]
-    assert point["reasons"] == {}
+    assert set(point["reasons"]) == {"flops", "activation_peak_bytes"}  # the factories count no cost
 
 
 def test_a_skipped_point_is_null_with_reasons_and_never_zero() -> None:
@@ -156,13 +156,14 @@ def test_the_same_document_gives_the_same_text_whatever_its_order() -> None:
 
 def test_a_model_is_inspected_as_the_schema_says() -> None:
     sizes = axis_sizes({"batch": 2, "height": 64, "width": 32})
-    read = validate("inspect", documents.inspect_document(make.model_ref(), make.image_signature(), sizes))
+    read = validate("inspect", documents.inspect_document(make.model_ref(), make.image_signature(), make.cost(sizes)))
     image = read["inputs"][0]
     assert image["shape"] == ["batch", 3, "height", "width"]
     assert image["roles"] == ["batch", "channels", "height", "width"]
     assert image["shape_at"] == [2, 3, 64, 32]
-    assert read["cost"]["flops"] is None
-    assert set(read["cost"]["reasons"]) == {"flops", "activation_peak_bytes"}
+    assert read["cost"]["flops"] == 1_000_000_000
+    assert read["cost"]["activation_peak_bytes"] is None
+    assert read["cost"]["reasons"] == {"activation_peak_bytes": "an output's size depends on data"}
 
 
 @pytest.mark.parametrize(
@@ -183,13 +184,13 @@ def test_a_dimension_is_a_size_an_expression_or_null(dim: Dim, shown: int | str 
     tensor = TensorSpec(name="x", kind="tensor", dtype="float32", dims=(dim,))
     signature = make.text_signature(inputs=(tensor,))
     sizes = axis_sizes({"past": 8, "sequence": 16})
-    read = validate("inspect", documents.inspect_document(make.model_ref(), signature, sizes))["inputs"][0]
+    read = validate("inspect", documents.inspect_document(make.model_ref(), signature, make.cost(sizes)))["inputs"][0]
     assert (read["shape"], read["shape_at"]) == ([shown], [at_point])
 
 
 def test_an_unknown_rank_is_null() -> None:
     signature = make.text_signature(inputs=(TensorSpec(name="x", kind="sequence", dtype="float32", dims=None),))
-    read = validate("inspect", documents.inspect_document(make.model_ref(), signature, ()))["inputs"][0]
+    read = validate("inspect", documents.inspect_document(make.model_ref(), signature, make.cost()))["inputs"][0]
     assert (read["shape"], read["roles"], read["shape_at"]) == (None, None, None)
 
 

@@ -96,7 +96,7 @@ def test_the_terminal_never_gets_a_control_character() -> None:
     run, found = hostile()
     for renderable in (
         terminal.bench(run, found),
-        terminal.inspect(make.model_ref(HOSTILE), run.signature, run.plan.base.sizes),
+        terminal.inspect(make.model_ref(HOSTILE), run.signature, make.cost(run.plan.base.sizes)),
         terminal.devices((make.cpu_device(name=HOSTILE),)),
         terminal.refusal(HOSTILE, HOSTILE, HOSTILE),
     ):
@@ -106,7 +106,9 @@ def test_the_terminal_never_gets_a_control_character() -> None:
 
 
 def test_markup_in_a_name_is_shown_and_not_obeyed() -> None:
-    assert "[bold red]x[/]" in shown(terminal.inspect(make.model_ref("[bold red]x[/]"), make.image_signature(), ()))
+    assert "[bold red]x[/]" in shown(
+        terminal.inspect(make.model_ref("[bold red]x[/]"), make.image_signature(), make.cost())
+    )
 
 
 def test_the_page_has_no_foreign_tag_and_no_way_out() -> None:

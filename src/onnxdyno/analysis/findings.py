@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from onnxdyno.analysis.choices import choose
 from onnxdyno.analysis.latency import over_launches, point_finding
 from onnxdyno.analysis.nodes import profile_finding
 from onnxdyno.analysis.requirements import tiers
 from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.findings import Estimate, Findings, PointFinding
 from onnxdyno.domain.outcomes import Flag, Measured, Outcome, Skipped
 from onnxdyno.domain.plan import Point
@@ -42,7 +44,8 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
     memory = {reading.point: reading for reading in run.memory}
     reference = _reference(run, measured)
     everything = {*measured, *skipped}
-    return tuple(
+    costs = {cost.sizes: cost for cost in run.costs}
+    found = (
         point_finding(
             point,
             measured=sorted(measured[point], key=lambda each: each.launch),
@@ -53,6 +56,13 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
         )
         for point in sorted(everything, key=lambda point: (point.variant, _in_order(point.sizes)))
     )
+    return tuple(_with_cost(finding, costs.get(finding.point.sizes)) for finding in found)
+
+
+def _with_cost(finding: PointFinding, cost: Cost | None) -> PointFinding:
+    if cost is None:
+        return finding
+    return replace(finding, flops=cost.flops, activation_peak_bytes=cost.activation_peak_bytes)
 
 
 def _file(outcome: Outcome, measured: dict[Point, list[Measured]], skipped: dict[Point, list[Skipped]]) -> None:

@@ -1,10 +1,13 @@
 """What is derived from samples. Every missing number has its reason beside it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.cost import Count
 from onnxdyno.domain.outcomes import Flag, NodeTiming, PointState
 from onnxdyno.domain.plan import Point
+
+NOT_COUNTED = Count(value=None, reason="the cost of this point was not counted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,10 @@ class PointFinding:
     peak_memory_reason: str | None
     items: int | None
     """What one call processes: the batch, 1 without a batch axis; None when no output scales with the batch."""
+    flops: Count = field(default_factory=lambda: NOT_COUNTED)
+    """Of one call, by the model's own arithmetic."""
+    activation_peak_bytes: Count = field(default_factory=lambda: NOT_COUNTED)
+    """Live intermediate tensors at most, by the order of the graph; what was measured is `peak_memory_bytes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

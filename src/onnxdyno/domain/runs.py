@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import LaunchReading, MemoryReading, Outcome, Probe, Profile
 from onnxdyno.domain.plan import BenchmarkPlan
@@ -34,6 +35,8 @@ class BenchmarkRun:
     outcomes: tuple[Outcome, ...]
     memory: tuple[MemoryReading, ...]
     profiles: tuple[Profile, ...]
+    costs: tuple[Cost, ...] = ()
+    """By the model's own arithmetic, at the sizes of its points; without the list of nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

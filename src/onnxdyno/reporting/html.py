@@ -61,7 +61,7 @@ def _header(run: BenchmarkRun) -> str:
     device, *rest = prose.subtitle(run)
     signature = run.signature
     model = f"{signature.parameters:,} parameters · {signature.precision} · opset {signature.opset}"
-    model += f" · {units.size(run.plan.model.ref.size_bytes + run.plan.model.ref.external_bytes)}"
+    model += f" · {units.size(run.plan.model.ref.size_bytes)}"
     by = " · ".join(safe.html(each) for each in rest)
     return (
         f'<header><h1>{safe.html(run.plan.model.ref.name)}</h1><p class="by">{safe.html(model)}</p>'

@@ -8,7 +8,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from onnxdyno.domain.axes import AxisSizes, describe
+from onnxdyno.domain.axes import describe
+from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
@@ -96,9 +97,9 @@ def bench(run: BenchmarkRun, findings: Findings) -> RenderableType:
     return Group(*parts)
 
 
-def inspect(ref: ModelRef, signature: Signature, sizes: AxisSizes) -> RenderableType:
-    """What the file says: inputs, outputs, axes, size, operators."""
-    size_bytes = units.size(ref.size_bytes + ref.external_bytes)
+def inspect(ref: ModelRef, signature: Signature, cost: Cost) -> RenderableType:
+    """What the file says: inputs, outputs, axes, size, operators; and what one call costs at one point."""
+    size_bytes = units.size(ref.size_bytes)
     said = [
         ("sha256", ref.sha256),
         ("size", size_bytes + (f", {units.size(ref.external_bytes)} of it external" if ref.external_bytes else "")),
@@ -108,7 +109,8 @@ def inspect(ref: ModelRef, signature: Signature, sizes: AxisSizes) -> Renderable
         ),
         ("opset", f"{signature.opset} (IR {signature.ir_version}), made by {signature.producer or 'an unknown tool'}"),
         ("nodes", f"{signature.node_count:,}: {_operators(signature)}"),
-        ("first point", describe(sizes)),
+        ("first point", describe(cost.sizes)),
+        ("its cost", _cost(cost)),
     ]
     parts: list[RenderableType] = [
         Text(safe.terminal(ref.name), style="bold cyan"),
@@ -123,6 +125,14 @@ def inspect(ref: ModelRef, signature: Signature, sizes: AxisSizes) -> Renderable
     if signature.notes:
         parts += [Text(), _stories("Notes", [("·", note) for note in signature.notes])]
     return Group(*parts)
+
+
+def _cost(cost: Cost) -> str:
+    """FLOPs and live memory of one call by the model's own arithmetic, or why there is no number."""
+    flops = units.flops(cost.flops.value) if cost.flops.value is not None else f"FLOPs unknown: {cost.flops.reason}"
+    peak = cost.activation_peak_bytes
+    live = f"{units.size(peak.value)} live" if peak.value is not None else f"live memory unknown: {peak.reason}"
+    return f"{flops}, {live} (1 multiply-accumulate = 2 FLOPs)"
 
 
 def devices(found: tuple[Device, ...]) -> RenderableType:

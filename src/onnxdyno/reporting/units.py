@@ -82,6 +82,14 @@ def size(size_bytes: int | None) -> str:
     return MISSING if size_bytes is None else f"{number(size_bytes, unit, 3)} {unit.name}"
 
 
+def flops(count: int) -> str:
+    """`1.002 GFLOPs`, four digits, powers of 1,000."""
+    for name, size in (("TFLOPs", 1e12), ("GFLOPs", 1e9), ("MFLOPs", 1e6), ("kFLOPs", 1e3)):
+        if count >= size:
+            return f"{count / size:.4g} {name}"
+    return f"{count} FLOPs"
+
+
 def latency(value_ns: float | None) -> str:
     """`12.31 ms` with its unit, for running text."""
     unit = latency_unit([value_ns])

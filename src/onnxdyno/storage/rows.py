@@ -228,6 +228,9 @@ def _point(
         peak_memory_bytes=finding.peak_memory_bytes,
         peak_memory_reason=finding.peak_memory_reason,
         baseline_memory_bytes=baseline_bytes,
+        flops=finding.flops.value,
+        activation_peak_bytes=finding.activation_peak_bytes.value,
+        cost_reason=finding.flops.reason or finding.activation_peak_bytes.reason,
         outcomes=outcomes,
     )
 

@@ -187,6 +187,9 @@ class PointRow:
     peak_memory_bytes: Annotated[int | None, "Peak memory over the baseline, own process."]
     peak_memory_reason: Annotated[str | None, "Why `peak_memory_bytes` is null, or what it rests on."]
     baseline_memory_bytes: Annotated[int | None, "Resident set before the session, inputs made; null if not read."]
+    flops: Annotated[int | None, "FLOPs of one call by the model's own arithmetic; 1 multiply-accumulate = 2."]
+    activation_peak_bytes: Annotated[int | None, "Intermediate tensors live at once, by the order of the graph."]
+    cost_reason: Annotated[str | None, "Why `flops` or `activation_peak_bytes` is null."]
     outcomes: Annotated[tuple[OutcomeEntry, ...], "What each launch made of the point, as read."]
 
 

@@ -162,6 +162,9 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         _maybe("peak_memory_bytes", _INT),
         _maybe("peak_memory_reason", _TEXT),
         _maybe("baseline_memory_bytes", _INT),
+        _maybe("flops", _INT),
+        _maybe("activation_peak_bytes", _INT),
+        _maybe("cost_reason", _TEXT),
         _some("outcomes", _many(_OUTCOME)),
     ),
     "samples": (
