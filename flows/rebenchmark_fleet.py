@@ -62,9 +62,7 @@ def _again(start: Start, *, reason: str, models: str, limit: int | None) -> Summ
     wanted = [one for one in seen if one.status == "committed" and fnmatchcase(one.version.key, models)]
 
     def take(candidate: Candidate) -> Claim | None:
-        return registry.claim_again(
-            candidate, results_uri=start.results_uri, reason=reason, is_scheduled=start.is_elsewhere
-        )
+        return registry.claim(candidate, results_uri=start.results_uri, reason=reason, is_scheduled=start.is_elsewhere)
 
     endings = tuple(start_all(wanted[:limit], take=take, start=start))
     return Summary(device_class=on.device_class, endings=endings, standing=(), left=len(wanted) - len(endings))

@@ -20,14 +20,8 @@ def survey(*, registry_uri: str, results_uri: str, on: Device) -> tuple[Candidat
 
 @task(tags=["registry"], task_run_name=named("claim"), **RETRIED)
 def claim(candidate: Candidate, *, results_uri: str, reason: str, is_scheduled: bool) -> Claim | None:
-    """The claim of the next attempt, or None if somebody else was first."""
+    """The claim of the next attempt or of one more run, or None if somebody else was first."""
     return app.claim(candidate, results_uri=results_uri, reason=reason, is_scheduled=is_scheduled)
-
-
-@task(tags=["registry"], task_run_name=named("claim-again"), **RETRIED)
-def claim_again(candidate: Candidate, *, results_uri: str, reason: str, is_scheduled: bool) -> Claim | None:
-    """The claim of one more run of a committed model, or None if somebody else was first."""
-    return app.claim_again(candidate, results_uri=results_uri, reason=reason, is_scheduled=is_scheduled)
 
 
 @task(tags=["registry"], task_run_name=named("take"), **RETRIED)

@@ -46,7 +46,7 @@ def home(api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an empty registry, and retries that do not wait."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("ONNXDYNO_LOCK_DIR", str(tmp_path / "locks"))
-    for name in ("claim", "claim_again", "take", "pull", "finish"):
+    for name in ("claim", "take", "pull", "finish"):
         step = getattr(registry, name)
         monkeypatch.setattr(registry, name, step.with_options(retry_delay_seconds=0, retry_jitter_factor=None))
     (tmp_path / "registry").mkdir()

@@ -21,8 +21,10 @@ _CPU_SYS = Path("/sys/devices/system/cpu")
 class CpuProbe:
     """The cores of this machine that this process may use, as one device."""
 
-    def __init__(self, runtime_version: str) -> None:
+    def __init__(self, runtime_version: str, image_digest: str | None = None) -> None:
+        """`image_digest`: of the container image that this process runs in, where somebody has said it."""
         self._runtime_version = runtime_version
+        self._image_digest = image_digest
 
     def devices(self) -> tuple[Device, ...]:
         """Exactly one: the CPU."""
@@ -40,7 +42,7 @@ class CpuProbe:
                 memory_bytes=memory_limit_bytes(),
                 cores=cores,
                 threads=threads,
-                fingerprint=_fingerprint(cores, usable),
+                fingerprint=_fingerprint(cores, usable, self._image_digest),
             ),
         )
 
@@ -144,9 +146,9 @@ def process_started(pid: int) -> str | None:
     return None if is_dead else after_name[19]
 
 
-def _fingerprint(cores: tuple[int, ...], usable: int) -> tuple[Fact, ...]:
-    info = _read(_PROC / "cpuinfo") or ""
-    microcode = re.search(r"^microcode\s*:\s*(\S+)$", info, re.MULTILINE)
+def _fingerprint(cores: tuple[int, ...], usable: int, image_digest: str | None) -> tuple[Fact, ...]:
+    cpuinfo = _read(_PROC / "cpuinfo") or ""
+    microcode = re.search(r"^microcode\s*:\s*(\S+)$", cpuinfo, re.MULTILINE)
     return (
         Fact(name="cpu", value=cpu_name()),
         _fact("microcode", lambda: microcode[1] if microcode else None, "not in /proc/cpuinfo"),
@@ -158,7 +160,7 @@ def _fingerprint(cores: tuple[int, ...], usable: int) -> tuple[Fact, ...]:
         Fact(name="memory_limit_bytes", value=str(memory_limit_bytes())),
         Fact(name="kernel", value=platform.release()),
         Fact(name="python", value=sys.version.split()[0]),
-        _fact("container_image", lambda: os.environ.get("ONNXDYNO_IMAGE_DIGEST"), "ONNXDYNO_IMAGE_DIGEST is not set"),
+        _fact("container_image", lambda: image_digest, "ONNXDYNO_IMAGE_DIGEST is not set"),
     )
 
 

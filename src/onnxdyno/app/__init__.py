@@ -1,0 +1,56 @@
+"""The front door and composition root: the steps of a run, and the adapters they run on.
+
+A run is these steps in this order; `benchmark` and the Prefect flow compose the same ones:
+survey > claim > take > pull > prepare > inspect > plan > measure > analyse > store > report > finish
+"""
+
+from onnxdyno.app.by_hand import Inspection, bench, inspection, query, read_spec, write_page
+from onnxdyno.app.copying import prepare
+from onnxdyno.app.places import device, devices, open_store
+from onnxdyno.app.steps import (
+    Pulled,
+    Report,
+    Tell,
+    analyse,
+    claim,
+    finish,
+    inspect,
+    measure,
+    origin,
+    plan,
+    pull,
+    report,
+    store,
+    survey,
+    take,
+)
+from onnxdyno.app.whole import benchmark
+
+__all__ = [
+    "Inspection",
+    "Pulled",
+    "Report",
+    "Tell",
+    "analyse",
+    "bench",
+    "benchmark",
+    "claim",
+    "device",
+    "devices",
+    "finish",
+    "inspect",
+    "inspection",
+    "measure",
+    "open_store",
+    "origin",
+    "plan",
+    "prepare",
+    "pull",
+    "query",
+    "read_spec",
+    "report",
+    "store",
+    "survey",
+    "take",
+    "write_page",
+]

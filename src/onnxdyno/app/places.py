@@ -1,0 +1,118 @@
+"""Where this process works: stores, devices, the cache, the locks; here their adapters are picked."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import metadata
+
+from onnxdyno.adapters import environment, host, local, nvml, processes
+from onnxdyno.adapters.environment import Environment
+from onnxdyno.domain.claims import Owner
+from onnxdyno.domain.devices import Device, DeviceKind, Fact
+from onnxdyno.domain.errors import DeviceError
+from onnxdyno.domain.plan import BenchmarkPlan
+from onnxdyno.domain.text import printable
+from onnxdyno.ports import Ledger, ObjectStore
+from onnxdyno.storage.cache import ModelCache
+from onnxdyno.storage.progress import MemoryLedger, StoreLedger
+
+MEMORY_SHARE = 0.9
+"""Share of the memory that is free now which a measuring process on the CPU may take."""
+
+
+def open_store(uri: str, *, may_be_new: bool = False) -> ObjectStore:
+    """The store that `file:…` or `s3://…` names. Raises `UsageError`.
+
+    `may_be_new`: a directory that does not exist yet is an empty store (results), not a mistake (a registry).
+    """
+    scheme = uri.partition(":")[0].lower()
+    if scheme == "s3":
+        from onnxdyno.adapters import s3  # boto3 is only loaded where S3 is asked for
+
+        return s3.S3Store(*s3.parse_uri(uri))
+    return local.LocalStore(local.parse_uri(uri), may_be_new=may_be_new)
+
+
+def devices() -> tuple[Device, ...]:
+    """Every device of this machine: the CPU first, then GPUs by UUID. Raises `UsageError`.
+
+    A fingerprint also holds the versions of what measures, and that of a GPU the facts of the host that feeds it.
+    """
+    runtime = runtime_version()
+    (cpu,) = host.CpuProbe(runtime, surroundings().image_digest).devices()
+    gpus = nvml.GpuProbe(runtime, cpu.cores, cpu.threads, host.slug).devices()
+    ours = (Fact(name="onnxruntime", value=runtime), Fact(name="onnxdyno", value=metadata.version("onnxdyno")))
+    return (
+        replace(cpu, fingerprint=(*cpu.fingerprint, *ours)),
+        *(replace(gpu, fingerprint=(*gpu.fingerprint, *cpu.fingerprint, *ours)) for gpu in gpus),
+    )
+
+
+def device(wanted: str | None = None) -> Device:
+    """The device with this id, class, kind (`cpu`, `cuda`) or `cuda:<index>`; None = the CPU. Raises `DeviceError`."""
+    found = devices()
+    gpus = [each for each in found if each.kind is DeviceKind.CUDA]
+    named = {f"cuda:{index}": each for index, each in enumerate(gpus)}
+    for each in (*reversed(gpus), found[0]):
+        named |= {each.id: each, each.device_class: each, each.kind.value: each}
+    try:
+        return named[wanted or "cpu"]
+    except KeyError:
+        raise DeviceError(
+            f"no device {printable(wanted or '')!r} here (there is: {', '.join(each.id for each in found)}). "
+            "`onnxdyno devices` lists them; a GPU needs the NVIDIA driver."
+        ) from None
+
+
+def surroundings() -> Environment:
+    """What environment variables say. Raises `UsageError`."""
+    return environment.read(os.environ)
+
+
+def cache() -> ModelCache:
+    """Models on this machine's disk."""
+    found = surroundings()
+    return ModelCache(found.cache_folder, found.cache_limit_bytes)
+
+
+def ledger(results_uri: str | None, run_id: str) -> Ledger:
+    """Where the finished pieces of a run are kept; without a results store they end with the process."""
+    return MemoryLedger() if results_uri is None else StoreLedger(open_store(results_uri, may_be_new=True), run_id)
+
+
+@contextmanager
+def launcher(planned: BenchmarkPlan, tell_waiting: Callable[[str], None]) -> Iterator[processes.ProcessLauncher]:
+    """What starts measuring processes for the plan's device, while this run holds its lock."""
+    found = surroundings()
+    with processes.DeviceLock(found.lock_folder, planned.device, found.lock_wait_s, tell_waiting) as lock:
+        yield processes.ProcessLauncher(lock, host.oom_kills)
+
+
+def memory_limit_bytes() -> int:
+    """What a measuring process may take now."""
+    return int(host.available_bytes() * MEMORY_SHARE)
+
+
+def runtime_version() -> str:
+    """Version of the installed runtime, without importing it."""
+    return metadata.version("onnxruntime-gpu")
+
+
+def now() -> str:
+    """UTC, ISO 8601 with seconds; a label, never a duration."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def myself() -> Owner:
+    """This process, as the owner of a claim."""
+    pid = os.getpid()
+    return Owner(host=host.host_id(), pid=pid, started=host.process_started(pid) or "")
+
+
+def is_alive(owner: Owner) -> bool | None:
+    """None: on another host, whose processes cannot be looked at from here."""
+    if owner.host != host.host_id():
+        return None
+    return host.process_started(owner.pid) == owner.started
