@@ -16,7 +16,7 @@ from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, P
 from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
 from onnxdyno.domain.plan import Protocol
 from onnxdyno.domain.runs import BenchmarkRun
-from onnxdyno.reporting import safe
+from onnxdyno.domain.text import storable
 from onnxdyno.reporting.shapes import shape_entry, size_at
 
 FORMAT = "onnxdyno/1"
@@ -102,7 +102,7 @@ def _text(value: object) -> str:
     """What SQL has and JSON has not: ISO 8601 for times, hexadecimal for bytes."""
     if isinstance(value, bytes):
         return value.hex()
-    return value.isoformat() if isinstance(value, date | time) else safe.json_text(str(value))
+    return value.isoformat() if isinstance(value, date | time) else storable(str(value))
 
 
 def _run(run: BenchmarkRun) -> Document:
@@ -315,9 +315,9 @@ def _clean(value: Any) -> Any:
     match value:
         case dict():
             lost = {key: each for key, each in value.items() if isinstance(each, float) and not isfinite(each)}
-            kept = {safe.json_text(str(key)): None if key in lost else _clean(each) for key, each in value.items()}
+            kept = {storable(str(key)): None if key in lost else _clean(each) for key, each in value.items()}
             if lost:
-                told = {safe.json_text(str(key)): f"the value was not finite ({each})" for key, each in lost.items()}
+                told = {storable(str(key)): f"the value was not finite ({each})" for key, each in lost.items()}
                 kept["reasons"] = (kept.get("reasons") or {}) | told
             return kept
         case list() | tuple():
@@ -325,6 +325,6 @@ def _clean(value: Any) -> Any:
         case float() if not isfinite(value):
             return None
         case str():
-            return safe.json_text(value)
+            return storable(value)
         case _:
             return value

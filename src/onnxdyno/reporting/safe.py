@@ -22,8 +22,3 @@ def html(text: str, most: int = _LONGEST) -> str:
 def markdown(text: str, most: int = _LONGEST) -> str:
     """As `terminal`, and without meaning to Markdown or HTML (no automatic links either); fits a table cell."""
     return _MARKDOWN.sub(r"\\\1", _html.escape(printable(text, most), quote=False))
-
-
-def json_text(text: str) -> str:
-    """Without lone surrogates, which UTF-8 cannot carry; control characters stay and are escaped by the encoder."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
