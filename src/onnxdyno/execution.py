@@ -70,6 +70,8 @@ class Workshop:
     witness: Witness
     emit: Emit
     scratch: Path
+    confined: tuple[tuple[str, str], ...] = ()
+    """(what, how): what this process has given up before a model is loaded."""
 
 
 def execute(assignment: Assignment, shop: Workshop) -> None:
@@ -261,7 +263,7 @@ def _load(assignment: Assignment, shop: Workshop, profile_prefix: Path | None = 
             session_ns=loaded.session_ns,
             providers=loaded.providers,
             assignment=loaded.assignment,
-            runtime=(*shop.runtime.versions, *loaded.options),
+            runtime=(*shop.runtime.versions, *loaded.options, *shop.confined),
         )
     )
     return loaded

@@ -1,25 +1,20 @@
 """The measuring process: `python -m onnxdyno.worker --answer-to FD --parent PID`, an assignment on standard input.
 
-The second composition root: it picks the adapters ort, cuda and host; it reaches no orchestrator, store or table.
+The second composition root: it picks the adapters ort, cuda, host and confinement, and reaches no store or table.
 """
 
 import argparse
-import contextlib
-import ctypes
 import os
-import resource
-import signal
 import sys
 import time
 from pathlib import Path
 
 from onnxdyno import wire
+from onnxdyno.adapters import confinement
 from onnxdyno.domain.assignments import Assignment, Event
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.measuring.memory import MemoryGauge
 from onnxdyno.ports import Witness
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
@@ -28,32 +23,32 @@ def main() -> None:
     parser.add_argument("--answer-to", type=int, required=True, metavar="FD")
     parser.add_argument("--parent", type=int, required=True, metavar="PID")
     arguments = parser.parse_args()
-    die_with(arguments.parent)
+    live_with(arguments.parent)
     assignment = wire.decode_assignment(sys.stdin.buffer.read())
-    confine(assignment)
-    work(assignment, arguments.answer_to)
+    confined = confine(assignment)
+    live_with(arguments.parent)  # a change of namespaces may have undone it
+    work(assignment, arguments.answer_to, confined)
 
 
-def die_with(parent: int) -> None:
-    """End this process when its parent ends; the parent may already have ended before this was asked."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+def live_with(parent: int) -> None:
+    """End when the parent ends, also if it has ended already."""
+    if not confinement.die_with(parent):
         sys.exit("the process that asked for this measurement is gone")
 
 
-def confine(assignment: Assignment) -> None:
-    """Own cores, no core dumps, and on the CPU a limit on private memory so that a model cannot take the machine down.
+def confine(assignment: Assignment) -> tuple[tuple[str, str], ...]:
+    """Own cores, bounded memory and CPU time, no core dumps, no network where the kernel allows that; says which.
 
-    A GPU process has no such limit: CUDA reserves huge ranges.
+    A GPU process has no memory limit, since CUDA reserves huge ranges, and keeps its user for the device's files.
     """
-    with contextlib.suppress(OSError):
-        os.sched_setaffinity(0, assignment.device.cores)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if assignment.device.kind is DeviceKind.CPU and assignment.memory_limit_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (assignment.memory_limit_bytes, assignment.memory_limit_bytes))
+    is_cpu = assignment.device.kind is DeviceKind.CPU
+    confinement.stay_on(assignment.device.cores)
+    network = confinement.leave_network(may_change_user=is_cpu)
+    confinement.limit(memory_bytes=assignment.memory_limit_bytes if is_cpu else None, cpu_s=assignment.cpu_limit_s)
+    return (network,)
 
 
-def work(assignment: Assignment, answer_to: int) -> None:
+def work(assignment: Assignment, answer_to: int, confined: tuple[tuple[str, str], ...]) -> None:
     """Measure; each event leaves at once, so that a death loses only the point it happened in."""
     from onnxdyno.adapters.ort import OrtRuntime
     from onnxdyno.execution import Workshop, execute
@@ -70,6 +65,7 @@ def work(assignment: Assignment, answer_to: int) -> None:
         witness=_witness(assignment),
         emit=emit,
         scratch=Path.cwd(),
+        confined=confined,
     )
     execute(assignment, shop)
 

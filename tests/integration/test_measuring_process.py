@@ -599,3 +599,32 @@ def test_the_measuring_process_loads_neither_store_nor_tables_nor_orchestrator()
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     assert out.strip() == "[]"
+
+
+def test_a_model_runs_without_core_dumps_without_a_network_and_within_bounds(launcher: Watching) -> None:
+    """Where the kernel does not let the network go, the reading says so: both are seen from outside."""
+    seen: dict[str, str] = {}
+
+    def look(process: Process, _: bytes) -> None:
+        seen["limits"] = Path(f"/proc/{process.pid}/limits").read_text()
+        seen["network"] = str(Path(f"/proc/{process.pid}/ns/net").readlink())
+        seen["devices"] = Path(f"/proc/{process.pid}/net/dev").read_text()
+
+    launcher.on_line = look
+    bounded = replace(asked(UNET, Pass.TIMING, GOOD, memory_limit_bytes=3 * GIB), cpu_limit_s=500)
+    reading = next(each for each in run(launcher, bounded) if isinstance(each, LaunchReading))
+    limits = {line[:25].strip(): line[26:].split()[0] for line in seen["limits"].splitlines()[1:]}
+    assert limits["Max core file size"] == "0"
+    assert limits["Max data size"] == str(3 * GIB)
+    assert limits["Max cpu time"] == "500"
+    is_own = seen["network"] != str(Path("/proc/self/ns/net").readlink())
+    assert dict(reading.runtime)["network"] == "none" if is_own else "reachable" in dict(reading.runtime)["network"]
+    if is_own:
+        assert [line.split(":")[0].strip() for line in seen["devices"].splitlines()[2:]] == ["lo"]
+
+
+def test_a_process_that_burns_its_cpu_time_is_ended(launcher: Watching) -> None:
+    endless = replace(asked(ENDLESS, Pass.TIMING, ONE), cpu_limit_s=1)
+    (outcome,) = skips(run(launcher, endless))
+    assert outcome.state is PointState.CRASHED
+    assert "SIGXCPU" in outcome.reason or "SIGKILL" in outcome.reason

@@ -43,6 +43,7 @@ class Assignment:
     seed: int
     protocol: Protocol
     memory_limit_bytes: int | None = None
+    cpu_limit_s: int | None = None
     signature: Signature | None = None
     """For a probe that goes on, once a size ran, to find what other sizes run; None = it stops there."""
     history: tuple[tuple[AxisSizes, bool], ...] = ()

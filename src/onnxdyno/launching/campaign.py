@@ -271,6 +271,7 @@ class _Campaign:
             seed=plan.spec.seed,
             protocol=plan.protocol,
             memory_limit_bytes=self.outside.memory_limit_bytes(),
+            cpu_limit_s=self._cpu_limit_s(),
             signature=self.bench.signature if passed is Pass.PROBE and self._is_searching else None,
             history=history,
         )
@@ -280,6 +281,10 @@ class _Campaign:
     def _load_s(self) -> float:
         """Until a session stands: a minute, and a second for every 10 MB of the model."""
         return START_S + 60 + self.plan.model.ref.size_bytes / 1e7
+
+    def _cpu_limit_s(self) -> int:
+        """CPU time of one process: all it could use in the whole budget and its loading, and as much again."""
+        return round(2 * self.plan.threads * (self._load_s() + self.plan.spec.budget_s)) + 60
 
     def _turn_s(self, passed: Pass, turn: Turn) -> float:
         """How long a turn may be silent. A call that takes a quarter of the budget can never be measured within it."""
