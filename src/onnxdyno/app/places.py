@@ -14,7 +14,7 @@ from onnxdyno.domain.devices import Device, DeviceKind, Fact
 from onnxdyno.domain.errors import DeviceError
 from onnxdyno.domain.plan import BenchmarkPlan
 from onnxdyno.domain.text import printable
-from onnxdyno.ports import Ledger, ObjectStore
+from onnxdyno.ports import DeviceProbe, Ledger, ObjectStore
 from onnxdyno.storage.cache import ModelCache
 from onnxdyno.storage.progress import MemoryLedger, StoreLedger
 
@@ -41,12 +41,13 @@ def devices() -> tuple[Device, ...]:
     A fingerprint also holds the versions of what measures, and that of a GPU the facts of the host that feeds it.
     """
     runtime = runtime_version()
-    (cpu,) = host.CpuProbe(runtime, surroundings().image_digest).devices()
-    gpus = nvml.GpuProbe(runtime, cpu.cores, cpu.threads, host.slug).devices()
+    cpus: DeviceProbe = host.CpuProbe(runtime, surroundings().image_digest)
+    (cpu,) = cpus.devices()
+    gpus: DeviceProbe = nvml.GpuProbe(runtime, cpu.cores, cpu.threads, host.slug)
     ours = (Fact(name="onnxruntime", value=runtime), Fact(name="onnxdyno", value=metadata.version("onnxdyno")))
     return (
         replace(cpu, fingerprint=(*cpu.fingerprint, *ours)),
-        *(replace(gpu, fingerprint=(*gpu.fingerprint, *cpu.fingerprint, *ours)) for gpu in gpus),
+        *(replace(gpu, fingerprint=(*gpu.fingerprint, *cpu.fingerprint, *ours)) for gpu in gpus.devices()),
     )
 
 

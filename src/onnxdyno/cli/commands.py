@@ -38,6 +38,23 @@ DeviceId = Annotated[
 SpecFile = Annotated[
     Path | None, typer.Option("--spec", help="A YAML spec (docs/spec.md); options given here win.", show_default=False)
 ]
+Launches = Annotated[
+    int | None, typer.Option(help="Fresh processes per point; intervals are over launches.", show_default="3")
+]
+Budget = Annotated[float | None, typer.Option(help="Seconds for this model in all.", show_default="60")]
+LatencyTarget = Annotated[
+    float | None, typer.Option(help="Milliseconds that p50 must stay under, for best batch and resolution.")
+]
+Threads = Annotated[int | None, typer.Option(help="Intra-op threads.", show_default="one core fewer than usable")]
+Rebatch = Annotated[
+    bool, typer.Option("--rebatch", help="Measure a proven copy with a dynamic batch where the batch is fixed.")
+]
+Out = Annotated[
+    str | None, typer.Option(help="Also write tables and summaries to this results store.", show_default=False)
+]
+HtmlFile = Annotated[
+    Path | None, typer.Option(help="Also write the one-page summary to this file.", show_default=False)
+]
 ResultsUri = Annotated[
     str, typer.Option("--results", help="Results store, file:DIR or s3://BUCKET/PREFIX.", show_default=False)
 ]
@@ -60,26 +77,14 @@ def bench(
     resolution: Resolution = None,
     sequence: Sequence = None,
     device: DeviceId = None,
-    launches: Annotated[
-        int | None, typer.Option(help="Fresh processes per point; intervals are over launches.", show_default="3")
-    ] = None,
-    budget: Annotated[float | None, typer.Option(help="Seconds for this model in all.", show_default="60")] = None,
-    latency_target: Annotated[
-        float | None, typer.Option(help="Milliseconds that p50 must stay under, for best batch and resolution.")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Intra-op threads.", show_default="one core fewer than usable")
-    ] = None,
-    rebatch: Annotated[
-        bool, typer.Option("--rebatch", help="Measure a proven copy with a dynamic batch where the batch is fixed.")
-    ] = False,
+    launches: Launches = None,
+    budget: Budget = None,
+    latency_target: LatencyTarget = None,
+    threads: Threads = None,
+    rebatch: Rebatch = False,
     spec: SpecFile = None,
-    out: Annotated[
-        str | None, typer.Option(help="Also write tables and summaries to this results store.", show_default=False)
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write the one-page summary to this file.", show_default=False)
-    ] = None,
+    out: Out = None,
+    html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on this machine: latency, throughput, memory, slowest nodes, first requirement tiers.
