@@ -255,6 +255,25 @@ def test_one_name_for_the_steps_of_a_signal_and_of_a_state_stays_one() -> None:
     assert list(axes(found)) == ["B", "T"]
 
 
+def test_a_sum_may_hold_a_dimension_that_weights_fix_and_another_sum() -> None:
+    """Found by the fuzz campaign: a term of a sum that is no axis of its own."""
+    inputs: dict[str, tuple[int, Dims]] = {
+        "ids": (INT64, ["batch_size", "sequence_length"]),
+        "past": (FLOAT, ["batch_size", "past_sequence_length", 4]),
+        "mask": (INT64, ["batch_size", "past_sequence_length + sequence_length"]),
+        "longer": (INT64, ["batch_size", "total_sequence_length + 1"]),
+        "all": (INT64, ["batch_size", "total_sequence_length"]),
+    }
+    nodes = [node("Transpose", ["past"], "turned", perm=[0, 2, 1]), node("MatMul", ["turned", "w"], "y")]
+    found = signature_of(model(nodes, inputs, [weight("w", 7, 2)]))
+    sequence = next(v.dims for v in found.inputs if v.name == "mask")
+    assert sequence is not None
+    assert (sequence[1].constant, sequence[1].axes) == (7, ("sequence_length",))
+    longer = next(v.dims for v in found.inputs if v.name == "longer")
+    assert longer is not None
+    assert (longer[1].constant, longer[1].axes) == (8, ("sequence_length",))
+
+
 def test_a_time_major_recurrence_has_its_batch_second() -> None:
     nodes = [node("LSTM", ["x", "W", "R", "", "lengths"], "y", hidden_size=8)]
     inputs: dict[str, tuple[int, Dims]] = {

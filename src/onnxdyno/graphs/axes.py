@@ -127,15 +127,9 @@ class _Axes:
         declared = self._dims[i]
         if declared.size is not None:
             return Dim(role=self._roles.of([i])[0], constant=declared.size)
-        total = self._sums.get(declared.symbol or "")
-        if total is not None:
-            return Dim(
-                role=Role.SEQUENCE,
-                constant=total.constant,
-                axes=tuple(self._axis_of(s).name for s in total.plus),
-                negative=tuple(self._axis_of(s).name for s in total.minus),
-                symbol=declared.symbol,
-            )
+        if declared.symbol in self._sums:
+            constant, plus, minus = self._terms(declared.symbol, frozenset())
+            return Dim(role=Role.SEQUENCE, constant=constant, axes=plus, negative=minus, symbol=declared.symbol)
         group = self._groups[i]
         if group in self._pins:
             return Dim(role=self._roles.of(self._members[group])[0], constant=self._pins[group], symbol=declared.symbol)
@@ -166,8 +160,23 @@ class _Axes:
                 found[axis.name] = min(most, found.get(axis.name, most))
         return tuple(sorted(found.items()))
 
-    def _axis_of(self, symbol: str) -> Axis:
-        return self._by_group[self._groups[self._first_of[symbol]]]
+    def _terms(self, symbol: str, seen: frozenset[str]) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+        """(constant, axes added, axes subtracted) that a symbol stands for; sums within sums are taken apart too."""
+        total = self._sums.get(symbol)
+        if total is None or symbol in seen:
+            group = self._groups[self._first_of[symbol]]
+            axis = self._by_group.get(group)
+            return (self._pins.get(group, 0), (), ()) if axis is None else (0, (axis.name,), ())
+        constant = total.constant
+        plus: list[str] = []
+        minus: list[str] = []
+        for sign, terms in ((1, total.plus), (-1, total.minus)):
+            for term in terms:
+                more = self._terms(term, seen | {symbol})
+                constant += sign * more[0]
+                plus += more[1] if sign > 0 else more[2]
+                minus += more[2] if sign > 0 else more[1]
+        return constant, tuple(plus), tuple(minus)
 
     def _name_free_groups(self) -> None:
         unnamed: dict[Role, Axis] = {}
