@@ -295,6 +295,7 @@ def point_finding(at: Point, p50_ns: float = 1_000_000.0, **changes: Any) -> Poi
         "n": 500,
         "launches": 3,
         "excluded": 0,
+        "n_eff": Estimate(value=250.0),
         "p50_ns": estimate(p50_ns),
         "p90_ns": estimate(p50_ns * 1.1),
         "p95_ns": estimate(p50_ns * 1.15),
@@ -324,7 +325,11 @@ def skipped_finding(
         "peak_memory_bytes": None,
         "peak_memory_reason": reason,
     } | dict.fromkeys(
-        ("p50_ns", "p90_ns", "p95_ns", "p99_ns", "mad_ns", "iqr_ns", "throughput_items_per_s", "first_run_ns"), nothing
+        (
+            *("n_eff", "p50_ns", "p90_ns", "p95_ns", "p99_ns"),
+            *("mad_ns", "iqr_ns", "throughput_items_per_s", "first_run_ns"),
+        ),
+        nothing,
     )
     return replace(point_finding(at), **(values | changes))
 

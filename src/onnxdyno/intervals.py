@@ -33,6 +33,17 @@ def interval_ranks(n: int, q: float, confidence: float = 0.95) -> tuple[int, int
     return low, n - 1 - mirrored
 
 
+def interval_shares(n: float, q: float) -> tuple[float, float] | None:
+    """Which quantiles enclose the q-quantile of `n` samples with 95 %: the ranks of `interval_ranks` over n - 1.
+
+    With the effective number of correlated samples for `n` it widens the interval as independent samples of that
+    number would; None where those are too few.
+    """
+    whole = math.floor(n)
+    ranks = interval_ranks(whole, q)
+    return None if ranks is None else (ranks[0] / (whole - 1), ranks[1] / (whole - 1))
+
+
 def _largest_rank_below(n: int, q: float, tail: float) -> int | None:
     """The largest 0-based rank r with P(Binomial(n, q) <= r) <= tail, or None if even r = 0 has more."""
     cumulative = 0.0

@@ -93,6 +93,7 @@ def test_a_latency_is_in_milliseconds_with_its_digits() -> None:
 def test_a_skipped_point_is_null_with_reasons_and_never_zero() -> None:
     point = validate("bench", documents.bench_document(*run_and_findings()))["points"][1]
     absent = (
+        "n_eff",
         "p50_ms",
         "p50_ci_ms",
         "p90_ms",

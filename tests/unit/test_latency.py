@@ -3,10 +3,13 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import factories as make
 from onnxdyno.analysis.latency import over_launches, point_finding
@@ -105,7 +108,8 @@ def test_an_interval_never_lies_beside_its_value_nor_below_zero() -> None:
 @pytest.mark.parametrize(("n", "published"), [(35, ()), (36, (90,)), (72, (90, 95)), (368, (90, 95, 99))])
 def test_a_tail_is_published_from_the_n_that_gives_it_an_interval(n: int, published: tuple[int, ...]) -> None:
     rng = np.random.default_rng(2)
-    got = finding(launches(10 + rng.random(n)), plan=replace(PLAN, spec=replace(PLAN.spec, launches=1)))
+    thirds = np.array_split(10 + rng.random(n), 3)
+    got = finding(launches(*thirds))
     tails = {90: got.p90_ns, 95: got.p95_ns, 99: got.p99_ns}
     for q, estimate in tails.items():
         if q in published:
@@ -130,12 +134,73 @@ def test_a_tails_interval_is_widened_by_what_differs_between_launches() -> None:
     assert apart.high > 13 * MS
 
 
-def test_tails_are_those_of_numpy_over_all_samples() -> None:
+def test_one_launch_has_tails_without_intervals_too() -> None:
     rng = np.random.default_rng(2)
-    rows = [np.round((10 + rng.random(150)) * MS) for _ in range(3)]
+    samples = np.round((10 + rng.random(400)) * MS)
+    got = finding(launches(samples / MS), plan=replace(PLAN, spec=replace(PLAN.spec, launches=1)))
+    for q, estimate in ((0.90, got.p90_ns), (0.95, got.p95_ns), (0.99, got.p99_ns)):
+        assert estimate.value == pytest.approx(float(np.quantile(samples, q)))
+        assert (estimate.low, estimate.high) == (None, None)
+        assert "one launch" in (estimate.reason or "")
+
+
+def test_tails_are_those_of_numpy_over_all_samples_brought_to_the_common_median() -> None:
+    rng = np.random.default_rng(2)
+    rows = [np.round((10 + at + rng.exponential(size=151)) * MS) for at in range(3)]
     got = finding(launches(*(row / MS for row in rows)))
-    assert got.p99_ns.value == pytest.approx(float(np.quantile(np.concatenate(rows), 0.99)))
-    assert got.n == 450
+    common = np.median([np.median(row) for row in rows])
+    levelled = np.concatenate([row * common / np.median(row) for row in rows])
+    for q, estimate in ((0.90, got.p90_ns), (0.95, got.p95_ns), (0.99, got.p99_ns)):
+        assert estimate.value == pytest.approx(float(np.quantile(levelled, q)))
+    assert got.n == 453
+
+
+def test_a_slow_launch_is_no_tail() -> None:
+    """Of all samples as they are, the slowest third is the slow launch: their p90 would be its own 70 %."""
+    quiet = [10 + at / 1_000 for at in np.random.default_rng(2).permutation(100)]
+    got = finding(launches(quiet, quiet, [sample * 1.5 for sample in quiet]))
+    assert got.p90_ns.value == pytest.approx(float(np.quantile(quiet, 0.9)) * MS, rel=1e-6)
+    assert got.p90_ns.high is not None
+    assert got.p90_ns.high > 15 * MS
+
+
+def test_samples_that_follow_one_another_do_not_count_as_many() -> None:
+    """A tail's interval needs 368 independent samples for p99; 1,200 in clumps of 12 are not that many."""
+    rng = np.random.default_rng(2)
+    independent = [10 + rng.exponential(size=400) for _ in range(3)]
+    clumped = [np.repeat(10 + rng.exponential(size=34), 12)[:400] for _ in range(3)]
+    assert finding(launches(*independent)).p99_ns.low is not None
+    got = finding(launches(*clumped)).p99_ns
+    assert got.value is not None
+    assert (got.low, got.high) == (None, None)
+    assert (got.reason or "").startswith("1200 samples that follow one another are worth ")
+    assert (got.reason or "").endswith("independent ones, too few for a 95 % interval of p99")
+
+
+@settings(deadline=None)
+@given(rows=st.lists(st.lists(st.integers(0, 10**10), min_size=13, max_size=40), min_size=1, max_size=5))
+def test_percentiles_are_in_order_and_inside_their_intervals(rows: list[list[int]]) -> None:
+    got = finding([make.measured(ONE, tuple(row), launch=at, busy_ns=1) for at, row in enumerate(rows, 1)])
+    estimates = [each for each in (got.p50_ns, got.p90_ns, got.p95_ns, got.p99_ns) if each.value is not None]
+    if all(np.median(row) > 0 for row in rows):
+        values = [each.value or 0.0 for each in estimates]
+        assert all(one <= other * (1 + 1e-12) for one, other in pairwise(values))
+    for each in estimates:
+        assert (each.low is None) == (each.high is None)
+        if each.low is not None and each.high is not None and each.value is not None:
+            assert 0 <= each.low <= each.value <= each.high
+        else:
+            assert each.reason
+
+
+def test_a_point_says_what_its_samples_are_worth() -> None:
+    rng = np.random.default_rng(2)
+    assert finding(launches([10, 11, 12] * 3)).n_eff.reason == (
+        "too few samples to see their autocorrelation: a launch has 9"
+    )
+    worth = finding(launches(*(10 + rng.random(100) for _ in range(3)))).n_eff.value
+    assert worth is not None
+    assert 200 <= worth <= 300
 
 
 def test_excluded_samples_stay_out_of_every_number_and_are_counted() -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from onnxdyno.analysis.autocorrelation import n_eff, tail_n_eff
 from onnxdyno.domain.findings import Estimate, PointFinding
 from onnxdyno.domain.outcomes import Flag, Measured, MemoryReading, PointState, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, Point
-from onnxdyno.intervals import interval_ranks, quantile, t_interval
+from onnxdyno.intervals import interval_ranks, interval_shares, quantile, t_interval
 
 _WORST_FIRST = (
     PointState.DISTURBED,
@@ -16,6 +17,8 @@ _WORST_FIRST = (
     PointState.OK,
 )
 ONE_LAUNCH = "one launch: what differs between launches is unknown; ask for two or more"
+LEAST_IN_TAIL = 20
+"""Samples above a percentile, below which their own autocorrelation is a guess: see benchmarks/coverage_simulated."""
 
 
 def point_finding(
@@ -32,7 +35,9 @@ def point_finding(
         return _unmeasured(point, skipped, memory)
     items, no_items = items_of(point, measured[0].outputs, plan, reference)
     flags = {flag for each in measured for flag in each.flags} | ({Flag.BATCH_NOT_SCALED} if items is None else set())
-    pooled = sorted(sample for each in measured for sample in kept_samples(each))
+    launches = [kept_samples(each) for each in measured]
+    pooled = sorted(sample for launch in launches for sample in launch)
+    worth = n_eff(launches)
     state, reason = _state(measured, skipped, plan)
     middle = quantile(pooled, 0.5)
     return PointFinding(
@@ -44,10 +49,11 @@ def point_finding(
         n=len(pooled),
         launches=len(measured),
         excluded=sum(end - first for each in measured for first, end, _ in each.excluded),
-        p50_ns=over_launches([median(kept_samples(each)) for each in measured]),
-        p90_ns=tail(measured, pooled, 0.90),
-        p95_ns=tail(measured, pooled, 0.95),
-        p99_ns=tail(measured, pooled, 0.99),
+        n_eff=worth,
+        p50_ns=over_launches([median(launch) for launch in launches]),
+        p90_ns=tail(launches, 0.90, worth),
+        p95_ns=tail(launches, 0.95, worth),
+        p99_ns=tail(launches, 0.99, worth),
         mad_ns=_spread(pooled, lambda: quantile(sorted(abs(sample - middle) for sample in pooled), 0.5)),
         iqr_ns=_spread(pooled, lambda: quantile(pooled, 0.75) - quantile(pooled, 0.25)),
         throughput_items_per_s=_throughput(measured, items, no_items),
@@ -75,22 +81,48 @@ def over_launches(values: Sequence[float]) -> Estimate:
     return Estimate(value=middle, low=max(0.0, min(interval[0], middle)), high=max(interval[1], middle))
 
 
-def tail(measured: Sequence[Measured], pooled: Sequence[int], q: float) -> Estimate:
-    """A tail percentile of all samples; null where n is too small for any interval of it.
+def tail(launches: Sequence[Sequence[int]], q: float, worth: Estimate) -> Estimate:
+    """A tail percentile of a typical launch: the q-quantile of all samples, each launch brought to the common median.
 
-    The interval is the wider on each side of the order-statistic interval of all samples (which takes them for
-    independent) and the t interval over the launches' own percentiles, where each launch has samples enough.
+    So a slow launch is no tail, and launches too short for a percentile of their own still give one together. None
+    where all samples are too few for any interval of it. The interval is the wider, on each side, of two: Student's t
+    over the launches' own percentiles (launches differ in level and in shape), and order statistics of all samples for
+    the number that they are worth (a launch has few samples in its tail). `worth` is `n_eff` of these launches.
     """
-    ranks = interval_ranks(len(pooled), q)
-    if ranks is None:
-        return Estimate(value=None, reason=f"{len(pooled)} samples are too few for a 95 % interval of p{q * 100:g}")
-    low, high = float(pooled[ranks[0]]), float(pooled[ranks[1]])
-    launches = [sorted(kept_samples(each)) for each in measured]
-    if all(interval_ranks(len(launch), q) for launch in launches):
-        between = t_interval([quantile(launch, q) for launch in launches])
-        if between is not None:
-            low, high = min(low, max(0.0, between[0])), max(high, between[1])
-    return Estimate(value=quantile(pooled, q), low=low, high=high)
+    n = sum(map(len, launches))
+    name = f"p{q * 100:g}"
+    if interval_ranks(n, q) is None:
+        return Estimate(value=None, reason=f"{n} samples are too few for a 95 % interval of {name}")
+    levelled = _levelled(launches)
+    pooled = sorted(sample for launch in levelled for sample in launch)
+    value = quantile(pooled, q)
+    between = t_interval([quantile(sorted(launch), q) for launch in launches])
+    if between is None:
+        return Estimate(value=value, reason=ONE_LAUNCH)
+    independent = _tail_worth(levelled, value, q, worth)
+    shares = interval_shares(independent, q)
+    if shares is None:
+        told = f"{n} samples that follow one another are worth {independent:.0f} independent ones"
+        return Estimate(value=value, reason=f"{told}, too few for a 95 % interval of {name}")
+    low, high = quantile(pooled, shares[0]), quantile(pooled, shares[1])
+    return Estimate(value=value, low=max(0.0, min(between[0], low, value)), high=max(between[1], high, value))
+
+
+def _levelled(launches: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Samples times common median over launch median; as they are where a clock read 0 for half a launch."""
+    medians = [median(launch) for launch in launches]
+    if min(medians) <= 0:
+        return [list(map(float, launch)) for launch in launches]
+    common = median(medians)
+    return [[sample * (common / own) for sample in launch] for launch, own in zip(launches, medians, strict=True)]
+
+
+def _tail_worth(levelled: Sequence[Sequence[float]], value: float, q: float, worth: Estimate) -> float:
+    """The effective number of samples for this tail; a thin one cannot show its clumps, the median can."""
+    n = sum(map(len, levelled))
+    own = tail_n_eff(levelled, value)
+    is_thin = n * (1 - q) < LEAST_IN_TAIL
+    return min(own, worth.value) if is_thin and worth.value is not None else own
 
 
 def items_of(
@@ -154,6 +186,7 @@ def _unmeasured(point: Point, skipped: Sequence[Skipped], memory: MemoryReading 
         n=0,
         launches=0,
         excluded=0,
+        n_eff=nothing,
         p50_ns=nothing,
         p90_ns=nothing,
         p95_ns=nothing,

@@ -32,6 +32,8 @@ class PointFinding:
     n: int
     launches: int
     excluded: int
+    n_eff: Estimate
+    """What the correlated samples are worth: independent samples that give the median as well; at most `n`."""
     p50_ns: Estimate
     p90_ns: Estimate
     p95_ns: Estimate

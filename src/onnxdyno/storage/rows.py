@@ -216,6 +216,8 @@ def _point(
         n=finding.n,
         launches=finding.launches,
         excluded=finding.excluded,
+        n_eff=finite(finding.n_eff.value),
+        n_eff_reason=finding.n_eff.reason,
         items=finding.items,
         **_estimate("p50", finding.p50_ns),
         **_estimate("p90", finding.p90_ns),

@@ -150,6 +150,8 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         _some("n", _INT),
         _some("launches", _COUNT),
         _some("excluded", _INT),
+        _maybe("n_eff", _REAL),
+        _maybe("n_eff_reason", _TEXT),
         _maybe("items", _INT),
         *_estimate("p50"),
         *_estimate("p90"),
