@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from onnxdyno.domain.outcomes import (
     Profile,
     Skipped,
 )
-from onnxdyno.domain.plan import Point, Protocol
+from onnxdyno.domain.plan import Point, Protocol, Variant
 from onnxdyno.execution import (
     Workshop,
     describe_outputs,
@@ -76,11 +77,16 @@ def asked(kind: Pass, *points: Point, **changes: Any) -> Assignment:
 
 
 def said(
-    assignment: Assignment, model: FakeModel, *, refusal: Exception | None = None, gauge: FakeGauge | None = None
+    assignment: Assignment,
+    model: FakeModel,
+    *,
+    refusal: Exception | None = None,
+    gauge: FakeGauge | None = None,
+    clock: Ticks | None = None,
 ) -> list[Event]:
     """Every event of one assignment."""
     events: list[Event] = []
-    clock = Ticks()
+    clock = clock or Ticks()
     shop = Workshop(
         runtime=FakeRuntime(model, refusal),
         gauge=gauge or FakeGauge(),
@@ -123,6 +129,23 @@ def test_timing_measures_every_point_in_the_order_it_was_asked() -> None:
     assert set(two.samples_ns) == {10_000_000}
     assert two.runs == len(two.samples_ns)
     assert two.state is PointState.OK
+
+
+def test_a_shape_is_cold_only_once_in_a_process_whatever_variant_came_first() -> None:
+    warm = replace(ONE, variant=Variant.E2E)
+    loading = count()
+
+    def slow_at_first(feeds: dict[str, Any]) -> Sequence[tuple[str, Any]]:
+        if next(loading) == 0:
+            for _ in range(20):
+                clock()
+        return double(feeds)
+
+    clock = Ticks()
+    events = said(asked(Pass.TIMING, ONE, warm, TWO), FakeModel(slow_at_first), clock=clock)
+    device, e2e, two = (event.first_run_ns for event in events if isinstance(event, Measured))
+    assert device == e2e == 210_000_000
+    assert two == 10_000_000
 
 
 def test_three_different_input_sets_are_rotated_and_their_digest_is_kept() -> None:

@@ -103,6 +103,10 @@ def _refused(results: ObjectStore, error: Exception) -> UsageError | Infrastruct
     """DuckDB reports a file that cannot be read like an error of the statement; tell them apart by Arrow's words."""
     text = str(error)
     if isinstance(error, OSError) or "IOError" in text or "AWS Error" in text or "OSError" in text:
-        return StoreError(f"{results.uri}: a table cannot be read: {printable(text.replace(chr(10), ' '))}")
+        why = "a file is not there: " if isinstance(error, FileNotFoundError) else ""
+        return StoreError(
+            f"{results.uri}: a table of a committed run cannot be read: {why}{printable(' '.join(text.split()))} "
+            "Restore it, or delete that run's row under tables/runs/ to leave the run out."
+        )
     line = " ".join(text.partition("\n\nLINE")[0].split())
     return UsageError(f"the query cannot run: {printable(line)}")
