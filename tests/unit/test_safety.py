@@ -162,6 +162,15 @@ def test_elements_that_are_declared_but_not_stored_are_refused(tmp_path: Path, d
     assert "elements but is" in error.reason
 
 
+def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
+    made = model([node("Own", ["x"], "y", domain="own")])
+    body = [node("Relu", ["a"], "b")]
+    for _ in range(2):
+        made.functions.append(helper.make_function("own", "Own", ["a"], ["b"], body, [helper.make_opsetid("", 17)]))
+    error = refused(written(tmp_path, made.SerializeToString()))
+    assert "two local functions" in error.reason
+
+
 def test_a_bomb_of_a_constant_costs_nothing_to_read_and_fails_in_its_node() -> None:
     path = CASES / "huge_constantofshape.onnx"
     found = read_signature(path)

@@ -206,6 +206,9 @@ def _parse(content: bytes, name: str) -> ModelProto:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise _invalid(f"'{name}' parses as a protobuf but holds no ONNX graph.", "Export the model again.")
     _check_stored(model, len(content), name)
+    functions = [(function.domain, function.name, function.overload) for function in model.functions]
+    if len(set(functions)) < len(functions):
+        raise _invalid(f"'{name}' defines two local functions of the same name.", "Export the model again.")
     if not all(isinstance(text, str) for text in texts(model)):
         raise _invalid(
             f"'{name}' holds names that are not UTF-8: corrupt?", "Upload the file again or export it again."

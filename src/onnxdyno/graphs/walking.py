@@ -95,9 +95,9 @@ class Walk:
     """A walk over one model, node by node: its local functions, and how many of their nodes were seen."""
 
     def __init__(self, model: ModelProto, dims: tuple[InputDim, ...]) -> None:
-        self.functions = {(f.domain, f.name): f for f in model.functions}
+        self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self.inlined = 0
-        self.calls: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str, str]] = []
         self.trace = _start(model, dims)
 
     def node(self, trace: Trace, node: NodeProto) -> None:
@@ -106,8 +106,9 @@ class Walk:
             self.inlined += 1
             if self.inlined > MOST_INLINED:
                 return
-        if self.functions and (node.domain, node.op_type) in self.functions:
-            self.call(trace, node, self.functions[node.domain, node.op_type])
+        called = self.functions.get((node.domain, node.op_type, node.overload)) if self.functions else None
+        if called is not None:
+            self.call(trace, node, called)
             return
         if node.op_type == "Constant":
             _constant(trace, node)
@@ -143,7 +144,7 @@ class Walk:
 
     def call(self, trace: Trace, node: NodeProto, function: FunctionProto) -> None:
         """The body of a local function, with this node's inputs in place of its own: a view, nothing is copied."""
-        name = (function.domain, function.name)
+        name = (function.domain, function.name, function.overload)
         if name in self.calls or len(self.calls) >= MOST_DEPTH or self.inlined > MOST_INLINED:
             return
         scope = trace.inner(is_closed=True)
