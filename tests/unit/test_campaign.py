@@ -61,6 +61,8 @@ class Machine:
             case Pass.TIMING:
                 self.now_ns += max(budget_ns, 3 * took_ns)
                 return measured(point, (took_ns,) * 10, launch=asked.launch)
+            case Pass.COPY:
+                raise AssertionError("a campaign makes no copies")
 
 
 @dataclass
