@@ -186,6 +186,17 @@ def test_only_what_is_missing_is_measured() -> None:
     assert [(each.kind, each.launch, len(each.turns)) for each in again.started] == [(Pass.TIMING, 2, 1)]
 
 
+@pytest.mark.parametrize("left", [b"", b"junk{", b'{"kind": "measured", "value": {}}'])
+def test_a_kept_piece_that_cannot_be_read_is_measured_again(left: bytes) -> None:
+    ledger, planned = MemoryLedger(), plan(batches=(1, 2))
+    first = carry(Machine(), planned, ledger)
+    damaged = MemoryLedger()
+    for name in ledger.read_all():
+        damaged.keep(name, left)
+    again = carry(Machine(), planned, damaged)
+    assert (again.outcomes, again.memory, again.profiles) == (first.outcomes, first.memory, first.profiles)
+
+
 @pytest.mark.parametrize("change", [{"threads": 2}, {"device": cpu_device(name="another CPU")}])
 def test_pieces_of_other_conditions_are_not_reused(change: dict[str, Any]) -> None:
     ledger, planned = MemoryLedger(), plan(batches=(1,), resolutions_px=((224, 224),))

@@ -7,6 +7,7 @@ from typing import Self
 
 from onnxdyno import wire
 from onnxdyno.domain.assignments import Pass
+from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, Point
 from onnxdyno.ports import Ledger
@@ -26,8 +27,13 @@ class Pieces:
 
     @classmethod
     def of(cls, plan: BenchmarkPlan, ledger: Ledger) -> Self:
-        """The pieces of this plan, those of an earlier attempt included. Raises `StoreError`."""
-        return cls(ledger=ledger, conditions=_conditions(plan), bodies=ledger.read_all())
+        """The pieces of this plan, those of an earlier attempt included. Raises `StoreError`.
+
+        A piece that cannot be read (cut by a crash of its machine, or written by others) is taken for missing, so that
+        it is measured again and cannot stop every later attempt.
+        """
+        bodies = {name: body for name, body in ledger.read_all().items() if _is_readable(body)}
+        return cls(ledger=ledger, conditions=_conditions(plan), bodies=bodies)
 
     def probe(self) -> Probe | None:
         """The probe, if it is kept."""
@@ -66,7 +72,8 @@ class Pieces:
         return None if body is None else wire.decode(body)
 
     def _keep(self, name: str, body: bytes) -> None:
-        self.bodies[name] = self.ledger.keep(name, body)
+        kept = self.ledger.keep(name, body)
+        self.bodies[name] = kept if _is_readable(kept) else body
 
     def _name(self, passed: Pass, launch: int, point: Point) -> str:
         identity = json.dumps([self.conditions, point.variant.value, point.sizes], ensure_ascii=True)
@@ -78,6 +85,14 @@ class Pieces:
     @property
     def _probe_name(self) -> str:
         return f"probe-{self.conditions[:16]}"
+
+
+def _is_readable(body: bytes) -> bool:
+    try:
+        wire.decode(body)
+    except InfrastructureError:
+        return False
+    return True
 
 
 def _conditions(plan: BenchmarkPlan) -> str:
