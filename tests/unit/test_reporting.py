@@ -105,6 +105,15 @@ def test_the_terminal_never_gets_a_control_character() -> None:
         assert not [character for character in text if character != "\n" and not character.isprintable()]
 
 
+def test_long_names_of_axes_leave_room_for_the_numbers() -> None:
+    names = tuple(f"\x1b[31m{'a long name of an axis ' * 4}{number}" for number in range(40))
+    groups = tuple((name,) for name in names)
+    point = Point(sizes=axis_sizes(dict.fromkeys(names, 8)), variant=Variant.DEVICE)
+    assert len(points.group_title(groups[0])) <= 24
+    assert points.brief(point, point, groups).endswith(" 8, 34 more")
+    assert len(points.brief(point, point, groups)) < 200
+
+
 def test_markup_in_a_name_is_shown_and_not_obeyed() -> None:
     assert "[bold red]x[/]" in shown(
         terminal.inspect(make.model_ref("[bold red]x[/]"), make.image_signature(), make.cost())

@@ -95,6 +95,7 @@ class OrtModel:
 
         Raises `PointError` if the runtime refuses the inputs or fails in the trial call.
         """
+        _refuse_foreign_types(feeds)
         match variant:
             case Variant.E2E:
                 return OrtCall.host(self._session, feeds)
@@ -204,6 +205,14 @@ def _providers(device: Device) -> list[Any]:
 def _location(device: Device) -> tuple[str, int]:
     """Where buffers live. Index 0, because the process sees only the one GPU that it was pinned to by UUID."""
     return ("cpu", 0) if device.kind is DeviceKind.CPU else ("cuda", 0)
+
+
+def _refuse_foreign_types(feeds: dict[str, Any]) -> None:
+    """Raises `PointError` (unsupported) for types that numpy has from elsewhere (bfloat16, float8, int4)."""
+    for name, value in feeds.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind == "V":
+            reason = f"input {name!r} is {value.dtype}, which the runtime does not take from numpy."
+            raise PointError(PointState.UNSUPPORTED, reason, "Export the model with inputs of float32 or float16.")
 
 
 def _is_bindable(value: Any) -> bool:

@@ -7,6 +7,11 @@ from onnxdyno.domain.axes import Role
 from onnxdyno.domain.findings import PointFinding
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.plan import Point, Variant
+from onnxdyno.domain.text import printable
+
+_LONGEST_NAME = 24
+"""Of an axis, where it stands beside numbers: a longer one would push them off a screen of 80 columns."""
+_MOST_PARTS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +57,19 @@ def brief(point: Point, base: Point, groups: tuple[tuple[str, ...], ...]) -> str
     parts = [_part(point, group) for group in groups if sizes_label(point, group) != sizes_label(base, group)]
     if point.variant is not base.variant:
         parts.append(point.variant.value)
-    return ", ".join(parts) or ", ".join(_part(base, group) for group in groups) or "fixed"
+    everything = [_part(base, group) for group in groups[:_MOST_PARTS]]
+    left_out = [f"{len(groups) - _MOST_PARTS} more"] if len(groups) > _MOST_PARTS else []
+    return ", ".join(parts) or ", ".join(everything + left_out) or "fixed"
 
 
 def _part(point: Point, group: tuple[str, ...]) -> str:
     label = sizes_label(point, group)
-    return label if len(group) > 1 else f"{group[0]} {label}"
+    return label if len(group) > 1 else f"{printable(group[0], _LONGEST_NAME)} {label}"
 
 
 def group_title(names: tuple[str, ...]) -> str:
     """`height × width`."""
-    return " × ".join(names)
+    return " × ".join(printable(name, _LONGEST_NAME) for name in names)
 
 
 def extent(point: Point, names: tuple[str, ...]) -> int:
