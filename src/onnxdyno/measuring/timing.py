@@ -45,8 +45,11 @@ class Conditions:
     budget_ns: int
 
 
-def time_point(calls: Sequence[Call], how: Conditions) -> Timed:
-    """Time calls that were already bound, rotating through them. At least one run warms up and one is a sample."""
+def time_point(calls: Sequence[Call], how: Conditions, buffer: array[int] | None = None) -> Timed:
+    """Time calls that were already bound, rotating through them. At least one run warms up and one is a sample.
+
+    What a call raises comes out as it is; samples are written to `buffer`, so that who gave one still has them then.
+    """
     began_ns = how.clock()
     rotation = cycle(calls)
     deadline_ns = began_ns + how.budget_ns
@@ -57,7 +60,7 @@ def time_point(calls: Sequence[Call], how: Conditions) -> Timed:
         witness=how.witness,
         threads=how.threads,
         protocol=how.protocol,
-        buffer=array("q", bytes(8 * how.protocol.most_samples)),
+        buffer=array("q", bytes(8 * how.protocol.most_samples)) if buffer is None else buffer,
         run_ns=max(1, warm[-1]),
         deadline_ns=deadline_ns,
     )
