@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnxdyno.intervals import interval_ranks, median_half_width, quantile, t_interval, t_quantile
+from onnxdyno.intervals import interval_ranks, interval_shares, median_half_width, quantile, t_interval, t_quantile
 
 
 @pytest.mark.parametrize(("q", "least"), [(0.5, 6), (0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3_688)])
@@ -45,6 +45,23 @@ def test_ranks_of_many_samples_agree_with_the_normal_approximation(n: int) -> No
     reach = 1.959964 * math.sqrt(n) / 2
     assert ranks[0] == pytest.approx(n / 2 - reach, abs=3)
     assert ranks[1] == pytest.approx(n / 2 + reach, abs=3)
+
+
+@pytest.mark.parametrize(("n", "q"), [(6, 0.5), (36, 0.9), (500, 0.99)])
+def test_shares_are_the_ranks_where_samples_are_independent(n: int, q: float) -> None:
+    ranks, shares = interval_ranks(n, q), interval_shares(n + 0.9, q)
+    assert ranks is not None
+    assert shares is not None
+    ordered = list(range(n))
+    assert [quantile(ordered, share) for share in shares] == pytest.approx(list(ranks))
+
+
+def test_fewer_effective_samples_give_a_wider_interval_and_too_few_none() -> None:
+    many, few = interval_shares(1_000, 0.9), interval_shares(100, 0.9)
+    assert many is not None
+    assert few is not None
+    assert few[0] < many[0] < 0.9 < many[1] < few[1] <= 1
+    assert interval_shares(35.9, 0.9) is None
 
 
 def coverage(q: float, truth: float, n: int, ranks: tuple[int, int], turns: int = 4_000) -> float:

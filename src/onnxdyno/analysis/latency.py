@@ -17,7 +17,7 @@ _WORST_FIRST = (
     PointState.OK,
 )
 ONE_LAUNCH = "one launch: what differs between launches is unknown; ask for two or more"
-LEAST_IN_TAIL = 20
+LEAST_IN_TAIL = 50
 """Samples above a percentile, below which their own autocorrelation is a guess: see benchmarks/coverage_simulated."""
 
 

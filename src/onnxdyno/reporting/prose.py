@@ -36,7 +36,10 @@ def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
     )
     return (
         ("p50", f"median of the medians of {spec.launches} fresh processes (launches); ± is its 95 % interval"),
-        ("p90, p99", "given only where there are enough samples for an interval of that percentile"),
+        (
+            "p90, p99",
+            "of all samples, each launch brought to the common median; only where they are enough for an interval",
+        ),
         ("items/s", "items of the batch per second of back-to-back wall time"),
         ("latency", f"steady state only (no warm-up, no first run, no profiler); variant {variants}: {_VARIANTS}"),
         (
