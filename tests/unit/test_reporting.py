@@ -114,6 +114,16 @@ def test_long_names_of_axes_leave_room_for_the_numbers() -> None:
     assert len(points.brief(point, point, groups)) < 200
 
 
+def test_a_long_title_of_a_column_does_not_push_numbers_off_the_screen() -> None:
+    sizes = [
+        Point(sizes=axis_sizes({"the longest name of all the axes": size}), variant=Variant.DEVICE) for size in (1, 2)
+    ]
+    found = make.findings(tuple(make.point_finding(point, state=PointState.UNCONVERGED) for point in sizes))
+    axis = Axis(name="the longest name of all the axes", role=Role.BATCH, size=None)
+    run = replace(run_of(found), signature=make.image_signature(axes=(axis,)))
+    assert "memory MiB" in shown(terminal.bench(run, found), 80).partition("Points")[2].splitlines()[1]
+
+
 def test_markup_in_a_name_is_shown_and_not_obeyed() -> None:
     assert "[bold red]x[/]" in shown(
         terminal.inspect(make.model_ref("[bold red]x[/]"), make.image_signature(), make.cost())

@@ -23,6 +23,8 @@ from onnxdyno.reporting.shapes import shape_entry
 _GAP = 2
 _SHOWN_NODES = 5
 _LONGEST_CELL = 48
+_LONGEST_TITLE = 16
+"""Of a column, so that the name of an axis does not push numbers off 80 columns."""
 _NEVER_CUT = 18
 _MEASURED_STYLES = {state.value: "green" if state is PointState.OK else "yellow" for state in PointState}
 _STYLES = _MEASURED_STYLES | {state.value: "red" for state in PointState if not state.is_measured}
@@ -44,7 +46,7 @@ class _Sheet:
         for place in kept:
             column, longest = grid.columns[place], _longest(grid, place)
             table.add_column(
-                Text(safe.terminal(column.title)),
+                Text(safe.terminal(column.title, _LONGEST_TITLE)),
                 justify="right" if column.is_number else "left",
                 no_wrap=True,
                 overflow="ellipsis",
@@ -220,8 +222,9 @@ def _operators(signature: Signature, most: int = 6) -> str:
 
 
 def _longest(grid: Grid, place: int) -> int:
-    texts = (grid.columns[place].title, *(row[place].text for row in grid.rows))
-    return max(cell_len(safe.terminal(text, _LONGEST_CELL)) for text in texts)
+    title = safe.terminal(grid.columns[place].title, _LONGEST_TITLE)
+    cells = (safe.terminal(row[place].text, _LONGEST_CELL) for row in grid.rows)
+    return max(cell_len(text) for text in (title, *cells))
 
 
 def _cell(cell: Cell) -> Text:
