@@ -38,16 +38,18 @@ def test_the_contracts_are_kept(copied: Path) -> None:
         ("src/onnxdyno/analysis/latency.py", "import onnxdyno.storage.keys", "One direction inside onnxdyno"),
         ("src/onnxdyno/registry.py", "import prefect", "The library never imports prefect"),
         ("src/onnxdyno/registry.py", "import boto3", "One door to S3"),
-        ("src/onnxdyno/app.py", "import onnxruntime", "One door to ONNX Runtime"),
+        ("src/onnxdyno/app/places.py", "import onnxruntime", "One door to ONNX Runtime"),
         ("src/onnxdyno/worker.py", "import pyarrow", "The measuring process reaches neither store nor tables"),
         ("src/onnxdyno/adapters/host.py", "import onnxdyno.adapters.nvml", "Adapters do not know one another"),
         ("flows/watch_registry.py", "import onnxdyno.adapters.s3", "flows and tasks enter only through app and domain"),
+        ("src/onnxdyno/face/records.py", "import onnxdyno.storage.keys", "The Python face reaches neither store"),
         ("tasks/results.py", "import flows.watch_registry", "flows > tasks > onnxdyno"),
     ],
 )
 def test_a_wrong_import_is_caught_by_the_contract_that_forbids_it(
     copied: Path, module: str, wrong: str, contract: str
 ) -> None:
+    assert (copied / module).is_file()
     with (copied / module).open("a") as source:
         source.write(f"\n{wrong}\n")
     ended = lint_imports(copied)

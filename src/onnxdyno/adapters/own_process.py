@@ -1,16 +1,12 @@
-"""The door to what the kernel knows of this process while it runs other people's code: waits, drivers, its parent."""
+"""The door to what the kernel knows of this process while it runs other people's code: waits and drivers."""
 
-import ctypes
-import os
 import re
 import resource
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 _PROC = Path("/proc")
-_PR_SET_PDEATHSIG = 1
 _SLICE_NS = 1_000_000
 """What one involuntary context switch costs at least where only their number is known."""
 _DRIVERS = re.compile(r"/(lib(?:cuda|amdhip64|hsa-runtime64|ze_loader|tpu|nrt))\.so")
@@ -33,13 +29,6 @@ def accelerator_drivers(proc: Path = _PROC) -> tuple[str, ...] | None:
     except OSError:
         return None
     return tuple(sorted(set(_DRIVERS.findall(maps))))
-
-
-def die_with(parent: int) -> None:
-    """End this process when its parent ends; the parent may already have ended before this was asked."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        raise SystemExit("the process that asked for this measurement is gone")
 
 
 def _is_kept(schedstat: Path) -> bool:

@@ -5,17 +5,10 @@ from statistics import median
 
 from onnxdyno.analysis.autocorrelation import n_eff, tail_n_eff
 from onnxdyno.domain.findings import Estimate, PointFinding
-from onnxdyno.domain.outcomes import Flag, Measured, MemoryReading, PointState, Skipped
+from onnxdyno.domain.outcomes import WORST_FIRST, Flag, Measured, MemoryReading, PointState, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, Point
 from onnxdyno.intervals import interval_ranks, interval_shares, quantile, t_interval
 
-_WORST_FIRST = (
-    PointState.DISTURBED,
-    PointState.NOT_STEADY,
-    PointState.UNCONVERGED,
-    PointState.NOISY,
-    PointState.OK,
-)
 ONE_LAUNCH = "one launch: what differs between launches is unknown; ask for two or more"
 LEAST_IN_TAIL = 50
 """Samples above a percentile, below which their own autocorrelation is a guess: see benchmarks/coverage_simulated."""
@@ -154,7 +147,7 @@ def _state(
 ) -> tuple[PointState, str | None]:
     """The worst state of the launches; a launch that is missing makes a point at most `unconverged`."""
     states = {each.state for each in measured}
-    worst = next(state for state in _WORST_FIRST if state in states)
+    worst = next(state for state in WORST_FIRST if state in states)
     reasons = _why(worst, measured)
     if len(measured) < plan.spec.launches:
         lost = [f"launch {each.launch}: {each.state.value}: {each.reason}" for each in skipped]

@@ -37,6 +37,16 @@ _MEASURED = frozenset(
 )
 
 
+WORST_FIRST = (
+    PointState.DISTURBED,
+    PointState.NOT_STEADY,
+    PointState.UNCONVERGED,
+    PointState.NOISY,
+    PointState.OK,
+)
+"""States that carry numbers, as one state stands for several launches."""
+
+
 class ModelState(StrEnum):
     """Why a model cannot be measured at all."""
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from onnxdyno.adapters.own_process import die_with
+from onnxdyno.adapters.confinement import die_with
 from onnxdyno.face.fresh import resolve
 from onnxdyno.face.inprocess import Order, measure_here
 from onnxdyno.face.surroundings import this_process
@@ -20,7 +20,8 @@ def main() -> None:
     parser.add_argument("--answer-to", type=int, required=True, metavar="FD")
     parser.add_argument("--parent", type=int, required=True, metavar="PID")
     arguments = parser.parse_args()
-    die_with(arguments.parent)
+    if not die_with(arguments.parent):
+        sys.exit("the process that asked for this measurement is gone")
     asked = json.loads(sys.stdin.buffer.read())
     sys.path[:] = asked["sys_path"]
     order = Order(

@@ -9,18 +9,11 @@ from statistics import median
 from onnxdyno.analysis.autocorrelation import n_eff
 from onnxdyno.analysis.latency import ONE_LAUNCH, over_launches, tail
 from onnxdyno.domain.findings import Estimate
-from onnxdyno.domain.outcomes import PointState
+from onnxdyno.domain.outcomes import WORST_FIRST, PointState
 from onnxdyno.face.memory import Peak
 from onnxdyno.face.places import UNKNOWN, Place
 from onnxdyno.measuring.timing import Timed
 
-_WORST_FIRST = (
-    PointState.DISTURBED,
-    PointState.NOT_STEADY,
-    PointState.UNCONVERGED,
-    PointState.NOISY,
-    PointState.OK,
-)
 ONE_PROCESS = "one process: what differs between processes is unknown; benchmark.using(launches=5) asks for fresh ones"
 
 
@@ -59,7 +52,7 @@ class Result:
         if failed is not None:
             return failed.state
         states = {timed.state for timed in self._timed()}
-        return next(state for state in _WORST_FIRST if state in states)
+        return next(state for state in WORST_FIRST if state in states)
 
     @property
     def reason(self) -> str | None:
