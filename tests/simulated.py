@@ -99,7 +99,8 @@ CORRELATED = Machine(name="correlated noise, rho 0.5", rho=0.5)
 STICKY = Machine(name="correlated noise, rho 0.9", rho=0.9)
 DRIFTING = Machine(name="slow drift of ±1 %", drift=0.01)
 BURSTING = Machine(name="bursts of +10 %", burst=0.1)
-MACHINES = (QUIET, CORRELATED, STICKY, DRIFTING, BURSTING)
+WIDE = Machine(name="wide noise, rho 0.5", excess=0.15, rho=0.5)
+MACHINES = (QUIET, CORRELATED, STICKY, DRIFTING, BURSTING, WIDE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import psutil
 import pytest
+from onnx import TensorProto, helper
 
 from factories import cpu_device, gpu_device, point
 from onnxdyno import wire
@@ -628,3 +630,25 @@ def test_a_process_that_burns_its_cpu_time_is_ended(launcher: Watching) -> None:
     (outcome,) = skips(run(launcher, endless))
     assert outcome.state is PointState.CRASHED
     assert "SIGXCPU" in outcome.reason or "SIGKILL" in outcome.reason
+
+
+def test_a_model_that_draws_the_size_of_its_output_is_measured_bound(launcher: Watching, tmp_path: Path) -> None:
+    """Buffers of a first call would not fit the next one (seen with text-to-speech models)."""
+    drawn = helper.make_node("RandomUniform", [], ["r"], shape=[64], low=-1.0, high=1.0)
+    nodes = [drawn, helper.make_node("Add", ["x", "r"], ["s"]), helper.make_node("NonZero", ["p"], ["y"])]
+    nodes.insert(2, helper.make_node("Relu", ["s"], ["p"]))
+    graph = helper.make_graph(
+        nodes,
+        "drawn",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [64])],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, [1, None])],
+    )
+    path = tmp_path / "drawn.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    recipe = InputRecipe(
+        name="x", kind="tensor", dtype="float32", dims=(Dim(role=Role.OTHER, constant=64),), rule="normal"
+    )
+    only = point()
+    assignment = replace(asked(UNET, Pass.TIMING, only), model_path=str(path), recipes=(recipe,))
+    (outcome,) = [each for each in run(launcher, assignment) if isinstance(each, Measured | Skipped)]
+    assert isinstance(outcome, Measured), outcome

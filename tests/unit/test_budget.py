@@ -40,11 +40,11 @@ def test_the_least_of_a_point_counts_its_launches_and_its_memory_process() -> No
 
 def test_points_that_do_not_fit_are_the_dearest() -> None:
     calls_ns = {SMALL: SECOND, MIDDLE: 2 * SECOND, LARGE: 20 * SECOND}
-    assert budget.affordable((LARGE, SMALL, MIDDLE), calls_ns, 3, 90 * SECOND) == {SMALL, MIDDLE}
+    assert budget.affordable((SMALL, LARGE, MIDDLE), calls_ns, 3, 90 * SECOND) == {SMALL, MIDDLE}
 
 
-def test_one_point_is_kept_however_little_time_there_is() -> None:
-    assert budget.affordable((LARGE, SMALL), {SMALL: SECOND, LARGE: 2 * SECOND}, 3, 0) == {SMALL}
+def test_the_first_point_is_kept_however_little_time_there_is() -> None:
+    assert budget.affordable((LARGE, SMALL), {SMALL: SECOND, LARGE: 2 * SECOND}, 3, 0) == {LARGE}
 
 
 def test_quick_points_get_what_they_can_use_and_no_more() -> None:

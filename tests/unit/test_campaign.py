@@ -164,6 +164,11 @@ def test_memory_processes_stop_in_time_for_the_clock() -> None:
     assert any(isinstance(each, Measured) for each in run.outcomes)
 
 
+def test_the_base_is_measured_however_small_the_budget() -> None:
+    run = carry(Machine(call_ns=500_000_000), plan(budget_s=1.0))
+    assert {each.point for each in run.outcomes if isinstance(each, Measured)} >= {run.plan.base}
+
+
 def test_what_is_kept_is_not_measured_again() -> None:
     ledger, planned = MemoryLedger(), plan(batches=(1, 2))
     first = carry(Machine(), planned, ledger)

@@ -17,6 +17,9 @@ from onnxdyno.domain.plan import Variant
 from onnxdyno.measuring.messages import judge_call, judge_load
 
 _PROVIDERS = {DeviceKind.CPU: "CPUExecutionProvider", DeviceKind.CUDA: "CUDAExecutionProvider"}
+_RANDOM_OPS = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+)
 _FATAL = 4
 
 
@@ -151,9 +154,9 @@ class OrtCall:
     def resident(cls, session: Any, feeds: dict[str, Any], location: tuple[str, int]) -> "OrtCall":
         """Inputs and outputs stay on the device.
 
-        Outputs take the buffers that a trial call made: each binding has its own inputs, so its shapes do not change.
-        The private call is used where it exists: the public wrapper adds about 20 µs
-        of checks for another provider (seen with 1.31), which is not the model's.
+        Outputs take the buffers that a trial call made: each binding has its own inputs, so its shapes do not change,
+        unless the model draws random numbers; then the runtime allocates. The private call is used where it exists:
+        the public wrapper adds about 20 µs of checks for another provider (seen with 1.31), which are not the model's.
         """
         names = [output.name for output in session.get_outputs()]
         options = onnxruntime.RunOptions()
@@ -166,7 +169,7 @@ class OrtCall:
             first = _bound(session, inputs, dict.fromkeys(names), location)
             session.run_with_iobinding(first, options)
             values = dict(zip(names, first.get_outputs(), strict=True))
-            fixed = _bound(session, inputs, values, location)
+            fixed = first if _is_random(session) else _bound(session, inputs, values, location)
         except Exception as error:  # its exceptions have no common base class
             raise OrtRuntime.translate(error) from error
         inner, handle = getattr(session, "_sess", None), getattr(fixed, "_iobinding", None)
@@ -174,6 +177,12 @@ class OrtCall:
             return cls(lambda: session.run_with_iobinding(fixed, options), lambda: _read(names, fixed))
         run = inner.run_with_iobinding
         return cls(lambda: run(handle, options), lambda: _read(names, fixed))
+
+
+def _is_random(session: Any) -> bool:
+    """Whether the same inputs may give outputs of other shapes."""
+    parts = session.get_provider_graph_assignment_info()
+    return any(node.op_type in _RANDOM_OPS for part in parts for node in part.get_nodes())
 
 
 def _refusal(error: Exception) -> ModelError:

@@ -46,10 +46,12 @@ def has_room(call_ns: int, others_ns: Sequence[int], launches: int, left_ns: int
 
 
 def affordable(points: Sequence[Point], calls_ns: Mapping[Point, int], launches: int, left_ns: int) -> frozenset[Point]:
-    """The points whose least needs fit into the time left, the cheapest first."""
+    """The points whose least needs fit into the time left: the first of them in any case, then the cheapest first."""
     kept: set[Point] = set()
     spent_ns = 0
-    for point in sorted(points, key=lambda point: calls_ns[point]):
+    for point in (*points[:1], *sorted(points[1:], key=lambda point: calls_ns[point])):
+        if point in kept:
+            continue
         spent_ns += least_ns(calls_ns[point], launches, is_memory_left=False)
         if kept and spent_ns > SHARE * left_ns:
             break

@@ -184,9 +184,10 @@ class _Campaign:
                 reason = f"not tried: {skip.point.key} already ran out of memory."
                 return Skipped(point=point, launch=None, state=PointState.OOM, reason=reason, remedy=skip.remedy)
         call_ns = budget.predict_ns(point, self.calls_ns)
-        if call_ns is None:
+        if call_ns is None or point == self.plan.base:  # the base is measured however little time there is
             return None
-        others_ns = [self.calls_ns[other] for other in self.plan.points if other in self.calls_ns]
+        others = (other for other in self.plan.points if other != point)
+        others_ns = [self.calls_ns[other] for other in others if other in self.calls_ns]
         if budget.has_room(call_ns, others_ns, self.plan.spec.launches, self._left_ns()):
             return None
         return self._too_slow(point, call_ns)
@@ -202,7 +203,8 @@ class _Campaign:
     def _fitting(self, points: Sequence[Point]) -> tuple[tuple[Point, ...], tuple[Skipped, ...]]:
         calls_ns = {point: budget.predict_ns(point, self.calls_ns) or 1 for point in points}
         self.calls_ns.update(calls_ns)
-        kept = budget.affordable(points, calls_ns, self.plan.spec.launches, self._left_ns())
+        first = [point for point in points if point == self.plan.base]
+        kept = budget.affordable((*first, *points), calls_ns, self.plan.spec.launches, self._left_ns())
         left_out = tuple(self._too_slow(point, calls_ns[point]) for point in points if point not in kept)
         self.total -= len(left_out) * self.plan.spec.launches
         return tuple(point for point in points if point in kept), left_out

@@ -56,6 +56,11 @@ def expand(
         raise SpecError(
             f"the spec asks for {len(points)} points; at most {MOST_POINTS} are measured. Name fewer sizes."
         )
+    if spec.threads is not None and spec.threads > 2 * len(device.cores):
+        raise SpecError(
+            f"threads: {spec.threads} on {len(device.cores)} cores would measure the scheduler; "
+            f"at most {2 * len(device.cores)} here."
+        )
     fixed = signature.axis(Role.BATCH)
     return BenchmarkPlan(
         model=model,
