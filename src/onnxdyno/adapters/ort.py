@@ -169,14 +169,24 @@ class OrtCall:
             first = _bound(session, inputs, dict.fromkeys(names), location)
             session.run_with_iobinding(first, options)
             values = dict(zip(names, first.get_outputs(), strict=True))
-            fixed = first if _is_random(session) else _bound(session, inputs, values, location)
+            fixed = _bound(session, inputs, values, location)
         except Exception as error:  # its exceptions have no common base class
             raise OrtRuntime.translate(error) from error
+        if _is_random(session):
+            return cls(partial(_run_anew, session, first, names, location), lambda: _read(names, first))
         inner, handle = getattr(session, "_sess", None), getattr(fixed, "_iobinding", None)
         if inner is None or handle is None:
             return cls(lambda: session.run_with_iobinding(fixed, options), lambda: _read(names, fixed))
         run = inner.run_with_iobinding
         return cls(lambda: run(handle, options), lambda: _read(names, fixed))
+
+
+def _run_anew(session: Any, binding: Any, names: Sequence[str], location: tuple[str, int]) -> None:
+    """One call whose outputs are allocated for it; a binding keeps those of its last call otherwise."""
+    binding.clear_binding_outputs()
+    for name in names:
+        binding.bind_output(name, *location)
+    session.run_with_iobinding(binding)
 
 
 def _is_random(session: Any) -> bool:
