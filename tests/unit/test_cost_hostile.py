@@ -154,3 +154,15 @@ def test_a_node_whose_name_is_not_utf8_is_counted_and_printable() -> None:
 
 def test_a_graph_that_names_an_input_nobody_makes_is_unknown() -> None:
     assert cost_of(model_of([node("Exp", "nowhere", "y")], {"x": (4,)}, ["y"])).flops.value is None
+
+
+def test_nodes_that_wait_for_one_another_are_unknown_whatever_they_are() -> None:
+    """Found by the fuzz campaign: an operator that moves bytes, in a circle."""
+    nodes = [helper.make_node("Concat", ["b", "x"], ["a"], axis=0), helper.make_node("Add", ["a", "x"], ["b"])]
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
+    graph = helper.make_graph(nodes, "circle", [value], [helper.make_tensor_value_info("a", TensorProto.FLOAT, [8])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    cost = cost_of(model)
+    assert cost.flops.value is None
+    assert cost.flops.reason
+    assert all(node.read_bytes is None for node in cost.nodes)

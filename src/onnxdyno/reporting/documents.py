@@ -37,6 +37,7 @@ def bench_document(run: BenchmarkRun, findings: Findings) -> Document:
         "protocol": _protocol(run),
         "axes": _axes(run.signature),
         "base": dict(run.plan.base.sizes),
+        "constraints": list(run.plan.constraints.describe()),
         "points": [_point(point) for point in findings.points],
         "findings": _findings(findings),
         "cost": next((_cost(cost) for cost in run.costs if cost.sizes == run.plan.base.sizes), None),

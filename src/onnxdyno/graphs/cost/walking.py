@@ -186,7 +186,7 @@ def shown(name: str | bytes) -> str:
 
 
 def _stuck(node: NodeProto, place: int, path: str) -> NodeCost:
-    op = Operands(node=node, inputs=(), outputs=[UNKNOWN] * len(node.output), attributes={})
+    op = Operands(node=node, inputs=[UNKNOWN] * len(node.input), outputs=[UNKNOWN] * len(node.output), attributes={})
     reason = "it waits, directly or through others, for its own output"
     return replace(node_cost(op, path=path, place=place, reason=reason), flops=None, reason=reason)
 
