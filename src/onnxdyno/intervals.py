@@ -37,11 +37,15 @@ def interval_shares(n: float, q: float) -> tuple[float, float] | None:
     """Which quantiles enclose the q-quantile of `n` samples with 95 %: the ranks of `interval_ranks` over n - 1.
 
     With the effective number of correlated samples for `n` it widens the interval as independent samples of that
-    number would; None where those are too few.
+    number would. From half the number that an interval takes, the upper share of a high quantile is 1: no bound below
+    the largest sample is known. None where there are fewer.
     """
     whole = math.floor(n)
     ranks = interval_ranks(whole, q)
-    return None if ranks is None else (ranks[0] / (whole - 1), ranks[1] / (whole - 1))
+    if ranks is not None:
+        return ranks[0] / (whole - 1), ranks[1] / (whole - 1)
+    low = _largest_rank_below(whole, q, 0.025) if interval_ranks(2 * whole, q) is not None else None
+    return None if low is None else (low / (whole - 1), 1.0)
 
 
 def _largest_rank_below(n: int, q: float, tail: float) -> int | None:

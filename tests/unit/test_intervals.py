@@ -61,7 +61,16 @@ def test_fewer_effective_samples_give_a_wider_interval_and_too_few_none() -> Non
     assert many is not None
     assert few is not None
     assert few[0] < many[0] < 0.9 < many[1] < few[1] <= 1
-    assert interval_shares(35.9, 0.9) is None
+    assert interval_shares(17.9, 0.9) is None
+
+
+@pytest.mark.parametrize("n", [18, 35])
+def test_from_half_the_number_on_an_interval_reaches_to_the_largest_sample(n: int) -> None:
+    shares = interval_shares(n, 0.9)
+    assert shares is not None
+    assert shares[1] == 1
+    assert below(n, 0.9, round(shares[0] * (n - 1))) <= 0.025
+    assert interval_shares(5, 0.5) is None
 
 
 def coverage(q: float, truth: float, n: int, ranks: tuple[int, int], turns: int = 4_000) -> float:
