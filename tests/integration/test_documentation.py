@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md")))
-_BLOCK = re.compile(r"^```(?:console|bash|sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SHELLS = ("", "console", "bash", "sh")
 _WORDS = ("onnxdyno ", "python ", "make ", "docker", "prefect ", "cp ", "export ")
 
 ELSEWHERE = {
@@ -33,8 +34,8 @@ def commands() -> list[tuple[str, str]]:
     """(page, command line) of every fenced block that holds commands; comments are cut off."""
     found = []
     for page in PAGES:
-        for block in _BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
-            for line in block.splitlines():
+        for language, block in _BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
+            for line in block.splitlines() if language in _SHELLS else ():
                 command = re.split(r"\s+#\s", line)[0].strip()
                 if command.startswith(_WORDS):
                     found.append((page, command))
