@@ -48,17 +48,17 @@ def test_the_first_point_is_kept_however_little_time_there_is() -> None:
 
 
 def test_quick_points_get_what_they_can_use_and_no_more() -> None:
-    shares = budget.share_out((SMALL, MIDDLE), {SMALL: 1000, MIDDLE: 8000}, 1000 * SECOND)
+    shares = budget.share_out((SMALL, MIDDLE), {SMALL: 1000, MIDDLE: 8000}, 1000 * SECOND, LARGE)
     assert shares == {SMALL: budget.WANTED_NS + 10 * 1000, MIDDLE: budget.WANTED_NS + 10 * 8000}
 
 
 def test_what_quick_points_leave_goes_to_the_slow() -> None:
-    shares = budget.share_out((LARGE, SMALL), {SMALL: 0, LARGE: SECOND}, 20 * SECOND)
+    shares = budget.share_out((LARGE, SMALL), {SMALL: 0, LARGE: SECOND}, 20 * SECOND, MIDDLE)
     assert shares == {SMALL: 8 * SECOND, LARGE: 12 * SECOND}
 
 
 def test_no_points_share_nothing() -> None:
-    assert budget.share_out((), {}, 20 * SECOND) == {}
+    assert budget.share_out((), {}, 20 * SECOND, SMALL) == {}
 
 
 @given(
@@ -68,7 +68,15 @@ def test_no_points_share_nothing() -> None:
 def test_each_point_gets_its_least_and_the_sum_keeps_to_the_time_left(calls_ns: list[int], left_ns: int) -> None:
     points: tuple[Point, ...] = tuple(point(batch=at + 1) for at in range(len(calls_ns)))
     known = dict(zip(points, calls_ns, strict=True))
-    shares = budget.share_out(points, known, left_ns)
+    shares = budget.share_out(points, known, left_ns, points[0])
     least = {each: budget.LEAST_CALLS * known[each] for each in points}
     assert all(shares[each] >= least[each] for each in points)
     assert sum(shares.values()) <= max(left_ns, sum(least.values()))
+
+
+def test_the_first_point_is_served_before_the_others_and_never_all_there_is() -> None:
+    calls_ns = {SMALL: SECOND // 100, MIDDLE: SECOND // 50, LARGE: SECOND // 25}
+    short = budget.share_out((SMALL, MIDDLE, LARGE), calls_ns, 6 * SECOND, SMALL)
+    assert short[SMALL] > short[MIDDLE] > SECOND
+    assert short[SMALL] < 4 * SECOND
+    assert sum(short.values()) <= 6 * SECOND

@@ -13,6 +13,10 @@ SHARE = 0.5
 """Share of the time left that the least needs of all points may add up to: the rest is for better intervals."""
 MEMORY_SHARE = 0.35
 """Share of the budget after which no further memory process starts."""
+FIRST_NS = 2_000_000_000
+FIRST_CALLS = 60
+FIRST_SHARE = 0.4
+"""What the base takes of the spare time before the others: at most this share."""
 WANTED_NS = 8_000_000_000
 WANTED_CALLS = 10
 
@@ -59,15 +63,20 @@ def affordable(points: Sequence[Point], calls_ns: Mapping[Point, int], launches:
     return frozenset(kept)
 
 
-def share_out(points: Sequence[Point], calls_ns: Mapping[Point, int], left_ns: int) -> dict[Point, int]:
+def share_out(points: Sequence[Point], calls_ns: Mapping[Point, int], left_ns: int, first: Point) -> dict[Point, int]:
     """Time for each point of one launch: its least, and an even share of what that leaves, up to what it can use.
 
-    The sum exceeds `left_ns` only where the least needs alone do.
+    `first`, the point that a reader looks at first, is served before the others with what a steady state and a narrow
+    interval usually take. The sum exceeds `left_ns` only where the least needs alone do.
     """
     budgets = {point: LEAST_CALLS * calls_ns[point] for point in points}
     spare_ns = max(0, left_ns - sum(budgets.values()))
+    if first in budgets and len(points) > 1:
+        extra_ns = min(FIRST_NS + FIRST_CALLS * calls_ns[first], round(FIRST_SHARE * spare_ns))
+        budgets[first] += extra_ns
+        spare_ns -= extra_ns
     for place, point in enumerate(sorted(points, key=calls_ns.__getitem__)):
-        wanted_ns = WANTED_NS + WANTED_CALLS * calls_ns[point] - budgets[point]
+        wanted_ns = max(0, WANTED_NS + WANTED_CALLS * calls_ns[point] - budgets[point])
         extra_ns = min(wanted_ns, spare_ns // (len(points) - place))
         budgets[point] += extra_ns
         spare_ns -= extra_ns

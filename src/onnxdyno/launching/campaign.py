@@ -214,7 +214,7 @@ class _Campaign:
         launches_left = self.plan.spec.launches - launch + 1
         reserve_ns = PROFILE_RESERVE_NS + self.load_ns if self.plan.spec.profile else 0
         left_ns = (self._left_ns() - reserve_ns) // launches_left - self.load_ns
-        budgets_ns = budget.share_out(points, self.calls_ns, left_ns)
+        budgets_ns = budget.share_out(points, self.calls_ns, left_ns, self.plan.base)
         turns = [Turn(point=point, budget_ns=budgets_ns[point]) for point in points]
         random.Random(f"{self.plan.spec.seed}/{launch}").shuffle(turns)  # noqa: S311  an order, not a secret
         readings: list[LaunchReading] = []
