@@ -11,6 +11,7 @@ from onnxdyno.domain.numbers import plain
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import BenchmarkPlan, Point
 
+WORTH_A_LARGER_BATCH = 0.05
 _NS_PER_MS = 1e6
 
 
@@ -64,8 +65,8 @@ def _best_batch(
     reason = f"highest throughput, {_items_per_s(chosen)}{_under(target_ns)}"
     if chosen is not fastest:
         reason = (
-            f"smallest batch whose throughput interval reaches that of the highest (batch {fastest.items}, "
-            f"{_items_per_s(fastest)}): {_items_per_s(chosen)}{_under(target_ns)}"
+            f"smallest batch within {WORTH_A_LARGER_BATCH:.0%} of the highest throughput, whose interval it reaches "
+            f"(batch {fastest.items}, {_items_per_s(fastest)}): {_items_per_s(chosen)}{_under(target_ns)}"
         )
     return Choice(point=chosen.point, value=float(chosen.items or 0), reason=reason + _caveat(chosen))
 
@@ -154,7 +155,13 @@ def _ms(value_ns: float | None) -> str:
 
 
 def _reaches(point: PointFinding, fastest: PointFinding) -> bool:
-    """Whether the two throughputs cannot be told apart: their intervals overlap (without intervals: are equal)."""
+    """Whether the smaller batch does as well: the intervals overlap and its throughput is at most 5 % less.
+
+    Without intervals only an equal throughput does. The 5 % keep wide intervals of few launches from giving away speed;
+    it is the protocol's own measure of a gain that is worth a larger batch.
+    """
+    if _throughput(point) < (1 - WORTH_A_LARGER_BATCH) * _throughput(fastest):
+        return False
     high, low = point.throughput_items_per_s.high, fastest.throughput_items_per_s.low
     if high is None or low is None:
         return _throughput(point) == _throughput(fastest)

@@ -11,6 +11,7 @@ from onnxdyno.reporting.points import Sweep
 
 _WIDTH, _HEIGHT = 340.0, 214.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 32.0, 28.0, 42.0
+_MOST_WHISKER = 1.5
 _FLOOR = _HEIGHT - _BOTTOM
 _LABEL_GAP = 11.0
 _LOG_EXTENT_SPAN = 6.0
@@ -69,6 +70,8 @@ def sweep_chart(
     drawn = [point for point in sweep.points if any(units.finite([each.of(point).value]) for each in series)]
     if len(drawn) < 2:
         return None
+    ends = units.finite(each.of(point).high for point in sweep.points for each in series)
+    values += [end for end in ends if end <= _MOST_WHISKER * max(values)]  # a very wide interval is cut at the frame
     frame = _frame(sweep, unit, values, target)
     parts = [*_grid_lines(frame, title), *_x_labels(frame), *_target(frame, target)]
     parts += [part for each in series for part in _curve(frame, each)]
