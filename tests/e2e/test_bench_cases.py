@@ -169,3 +169,9 @@ def test_a_batch_that_cannot_be_freed_honestly_is_refused(onnxdyno: Callable[...
     assert ran.document["error"]["reason"].startswith("rebatch: ")
     copies = tmp_path / "cache" / "copies"
     assert not copies.exists() or list(copies.iterdir()) == []
+
+
+def test_inserted_casts_are_told_beside_a_half_precision_model(onnxdyno: Callable[..., Ran]) -> None:  # O31
+    ran = onnxdyno("bench", CASES / "fp16_conv.onnx", *QUICK, "--batch", "1", "--resolution", "64x64")
+    assert ran.document["model"]["precision"] == "float16"
+    assert ran.document["points"][0]["flags"] == ["casts_inserted"]

@@ -45,6 +45,7 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
     reference = _reference(run, measured)
     everything = {*measured, *skipped}
     costs = {cost.sizes: cost for cost in run.costs}
+    casts = (Flag.CASTS_INSERTED,) if inserted_casts(run) else ()
     found = (
         point_finding(
             point,
@@ -56,7 +57,20 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
         )
         for point in sorted(everything, key=lambda point: (point.variant, _in_order(point.sizes)))
     )
-    return tuple(_with_cost(finding, costs.get(finding.point.sizes)) for finding in found)
+    return tuple(_marked(_with_cost(finding, costs.get(finding.point.sizes)), casts) for finding in found)
+
+
+def inserted_casts(run: BenchmarkRun) -> int:
+    """Cast nodes that ran beyond those of the file: the runtime computes a part in another precision."""
+    own = dict(run.signature.op_types).get("Cast", 0)
+    ran = max((sum(node.op_type == "Cast" for node in profile.nodes) for profile in run.profiles), default=0)
+    return max(0, ran - own)
+
+
+def _marked(finding: PointFinding, flags: tuple[Flag, ...]) -> PointFinding:
+    if not flags or not finding.state.is_measured:
+        return finding
+    return replace(finding, flags=tuple(sorted({*finding.flags, *flags})))
 
 
 def _with_cost(finding: PointFinding, cost: Cost | None) -> PointFinding:
@@ -92,5 +106,8 @@ def _warnings(run: BenchmarkRun, points: Iterable[PointFinding]) -> Iterable[str
         yield "Some outputs are NaN or infinite: the time is measured, the result of the model is not usable."
     if Flag.BATCH_NOT_SCALED in flags:
         yield "The output does not grow with the batch: no throughput per item is claimed there."
+    if casts := inserted_casts(run):
+        precision = run.signature.precision
+        yield f"The runtime inserted {casts} Cast nodes: part of this {precision} model ran in another type."
     if run.plan.spec.launches == 1:
         yield "One launch only: no interval can be given."

@@ -12,9 +12,9 @@ from onnxdyno.app.copying import prepare
 from onnxdyno.app.steps import Pulled, Tell, analyse, inspect, measure, plan, report, store
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.devices import Device
-from onnxdyno.domain.errors import InfrastructureError, SpecError, UsageError
+from onnxdyno.domain.errors import InfrastructureError, SpecError
 from onnxdyno.domain.findings import Findings
-from onnxdyno.domain.models import ModelRef, ObjectVersion, Signature
+from onnxdyno.domain.models import LocalModel, ModelRef, ObjectVersion, Signature
 from onnxdyno.domain.plan import Protocol
 from onnxdyno.domain.runs import BenchmarkRun, Origin
 from onnxdyno.domain.text import printable
@@ -45,7 +45,7 @@ def bench(
     """
     path = sayable(path.absolute())  # the measuring process has a working directory of its own
     given = load(path)
-    pulled = prepare(Pulled(local=given, **_local_sidecar(path)), on=on, parameters=parameters)
+    pulled = prepare(_beside(path, given), on=on, parameters=parameters)
     signature = inspect(pulled.local.path)
     planned = plan(pulled, signature, on=on, parameters=parameters)
     origin = _bench_origin(pulled, on, results_uri)
@@ -60,7 +60,7 @@ def bench(
 
 def inspection(path: Path, parameters: Mapping[str, Any] | None = None) -> Inspection:
     """Read a model file; sizes are those of the first point of the plan. Raises `ModelError`, `SpecError`."""
-    pulled = Pulled(local=load(path), **_local_sidecar(path))
+    pulled = _beside(path, load(path))
     signature = inspect(path)
     planned = plan(pulled, signature, on=places.devices()[0], parameters=parameters)
     cost = cost_at(path, signature, planned.base.sizes)
@@ -126,8 +126,9 @@ def _row_key(digest: str, on: Device, protocol: str, ordinal: int) -> str:
     return keys.table_key("runs", on.device_class, keys.run_id(digest, on.device_class, protocol, ordinal))
 
 
-def _local_sidecar(path: Path) -> dict[str, str | None]:
-    if not path.is_file():
-        raise UsageError(f"{printable(str(path))}: no such file. Give the path of an .onnx file.")
+def _beside(path: Path, given: LocalModel) -> Pulled:
+    """A model that lies on this disk, with the sidecar beside it; its input files are there too."""
     found = find_sidecar(local.LocalStore(path.absolute().parent), path.name)
-    return {"sidecar": found.text if found else None, "sidecar_key": found.key if found else None}
+    if found is None:
+        return Pulled(local=given, sidecar=None, sidecar_key=None)
+    return Pulled(local=given, sidecar=found.text, sidecar_key=found.key, inputs=path.absolute().parent)

@@ -21,7 +21,7 @@ from onnxdyno.graphs.signature import read_signature
 from onnxdyno.reporting import documents, grid, html, markdown, terminal
 from onnxdyno.storage import keys
 from onnxdyno.storage.progress import StoreLedger
-from onnxdyno.storage.sidecar import find_sidecar
+from onnxdyno.storage.sidecar import fetch_files, find_sidecar
 
 Tell = Callable[[Progress], None]
 
@@ -36,6 +36,8 @@ class Pulled:
     local: LocalModel
     sidecar: str | None
     sidecar_key: str | None
+    inputs: Path | None = None
+    """The folder of the input files that the sidecar names; None = the model's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +90,18 @@ def take(taken: Claim, *, results_uri: str) -> None:
 
 
 def pull(version: ObjectVersion) -> Pulled:
-    """Fetch the model, its external data and its sidecar into the cache. Raises `ModelError`, `StoreError`."""
+    """Fetch the model, its external data, its sidecar and what that names into the cache.
+
+    Raises `ModelError`, `SpecError`, `StoreError`.
+    """
     models = places.open_store(version.store_uri)
     local_model = places.cache().pull(models, version)
     sidecar = find_sidecar(models, version.key)
-    return Pulled(
-        local=local_model, sidecar=sidecar.text if sidecar else None, sidecar_key=sidecar.key if sidecar else None
-    )
+    if sidecar is None:
+        return Pulled(local=local_model, sidecar=None, sidecar_key=None)
+    names = settings.named_files(sidecar.key, settings.parse_yaml(sidecar.text, sidecar.key))
+    inputs = fetch_files(models, sidecar, names, places.surroundings().cache_folder / "inputs") if names else None
+    return Pulled(local=local_model, sidecar=sidecar.text, sidecar_key=sidecar.key, inputs=inputs)
 
 
 def inspect(path: Path) -> Signature:
@@ -117,7 +124,7 @@ def spec_of(pulled: Pulled, parameters: Mapping[str, Any] | None) -> BenchmarkSp
         layers.append((source, settings.parse_yaml(pulled.sidecar, source)))
     if parameters:
         layers.append(("parameters", parameters))
-    folder = pulled.local.path.parent if pulled.sidecar is not None else None
+    folder = (pulled.inputs or pulled.local.path.parent) if pulled.sidecar is not None else None
     return settings.build_spec(layers, folder=folder)
 
 
