@@ -120,6 +120,8 @@ def split(trace: Trace, node: NodeProto) -> Outputs:
     axis = integer(node, "axis", 0) % len(x)
     sizes = integers(node, "split") or constant_of(trace, node, 1)
     whole, parts = trace.size(x[axis]), len(node.output)
+    if parts == 0:
+        return []
     if sizes is None and whole is not None and whole % parts == 0 and not (len(node.input) > 1 and node.input[1]):
         sizes = (whole // parts,) * parts
     cut: Extents = loosen([x[axis]]) * parts if sizes is None or len(sizes) != parts else sizes

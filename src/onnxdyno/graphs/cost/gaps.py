@@ -27,6 +27,8 @@ def _split(op: Operands) -> list[Typed]:
     """As listed, or in equal parts of which the last may be smaller."""
     shape, parts = op.shape(0), len(op.node.output)
     at(shape, op.integer("axis"))
+    if parts == 0:
+        raise NotCounted("it has no outputs")
     axis = op.integer("axis") % len(shape)
     even = -(-shape[axis] // parts)
     listed = op.known(1) if op.has(1) else op.integers("split")
