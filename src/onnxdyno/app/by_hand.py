@@ -19,7 +19,8 @@ from onnxdyno.domain.plan import Protocol
 from onnxdyno.domain.runs import BenchmarkRun, Origin
 from onnxdyno.domain.text import printable
 from onnxdyno.graphs.cost import cost_at
-from onnxdyno.graphs.reading import load
+from onnxdyno.graphs.reading import load, open_model
+from onnxdyno.graphs.signature import signature_of
 from onnxdyno.graphs.unreplaced import sayable, unreplaced
 from onnxdyno.reporting import html
 from onnxdyno.storage import keys
@@ -60,10 +61,11 @@ def bench(
 
 def inspection(path: Path, parameters: Mapping[str, Any] | None = None) -> Inspection:
     """Read a model file; sizes are those of the first point of the plan. Raises `ModelError`, `SpecError`."""
-    pulled = _beside(path, load(path))
-    signature = inspect(path)
+    parsed = open_model(path)  # once: parsing is what a large file costs
+    pulled = _beside(path, load(path, parsed))
+    signature = signature_of(parsed)
     planned = plan(pulled, signature, on=places.devices()[0], parameters=parameters)
-    cost = cost_at(path, signature, planned.base.sizes)
+    cost = cost_at(parsed, signature, planned.base.sizes)
     return Inspection(ref=pulled.local.ref, signature=signature, cost=replace(cost, nodes=()))
 
 

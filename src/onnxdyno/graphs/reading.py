@@ -77,9 +77,14 @@ def identify(path: Path) -> ModelRef:
     return _identify(path, check_external(path))
 
 
-def load(path: Path) -> LocalModel:
-    """A model on disk, proven readable and whole. Raises as `check_external`."""
-    return LocalModel(ref=identify(path), path=path)
+def load(path: Path, parsed: ModelProto | None = None) -> LocalModel:
+    """A model on disk, proven readable and whole; `parsed` is its file, if it was read already.
+
+    Raises as `check_external`.
+    """
+    if parsed is None:
+        return LocalModel(ref=identify(path), path=path)
+    return LocalModel(ref=_identify(path, _check_parts(path, _external_parts(parsed))), path=path)
 
 
 def _identify(path: Path, files: tuple[str, ...]) -> ModelRef:
