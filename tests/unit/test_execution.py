@@ -26,14 +26,9 @@ from onnxdyno.domain.outcomes import (
     Skipped,
 )
 from onnxdyno.domain.plan import Point, Protocol, Variant
-from onnxdyno.execution import (
-    Workshop,
-    describe_outputs,
-    digest_inputs,
-    execute,
-    fallback_reason,
-    is_finite,
-)
+from onnxdyno.execution import Workshop, execute
+from onnxdyno.execution.feeds import digest_inputs
+from onnxdyno.execution.outputs import describe_outputs, fallback_reason, is_finite
 
 SECOND = 1_000_000_000
 CASES = Path(__file__).parents[1] / "cases"

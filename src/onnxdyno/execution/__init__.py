@@ -1,0 +1,31 @@
+"""A plan's share, point by point, inside the measuring process; a bad point becomes `Skipped`, the next one follows."""
+
+from onnxdyno.domain.assignments import Assignment, Done, Pass, Refused, Unusable
+from onnxdyno.domain.errors import DeviceError, ModelError
+from onnxdyno.execution.probing import probe
+from onnxdyno.execution.readings import copy, profile_at, read_memory_at
+from onnxdyno.execution.timing import time_turns
+from onnxdyno.execution.workshop import Workshop
+
+__all__ = ["Workshop", "execute"]
+
+
+def execute(assignment: Assignment, shop: Workshop) -> None:
+    """Work through an assignment; every reading, refusal and skip is emitted, then `Done`."""
+    try:
+        match assignment.kind:
+            case Pass.MEMORY:
+                read_memory_at(assignment, shop)
+            case Pass.PROFILE:
+                profile_at(assignment, shop)
+            case Pass.PROBE:
+                probe(assignment, shop)
+            case Pass.TIMING:
+                time_turns(assignment, shop)
+            case Pass.COPY:
+                copy(assignment, shop)
+    except ModelError as error:
+        shop.emit(Refused(state=error.state, reason=error.reason, remedy=error.remedy))
+    except DeviceError as error:
+        shop.emit(Unusable(reason=str(error)))
+    shop.emit(Done())
