@@ -40,7 +40,7 @@ def bare_loop(count: int) -> tuple[float, float]:
 def timed_loop(call: Callable[[], Any], count: int) -> tuple[float, float]:
     """The same two numbers of the timed loop of onnxdyno."""
     readings = array("q", bytes(8 * count))
-    wall = sample_window(cycle([call]), clock=time.perf_counter_ns, samples_ns=readings, start=0, size=count)
+    _, wall = sample_window(cycle([call]), clock=time.perf_counter_ns, samples_ns=readings, start=0, size=count)
     return median(readings), wall / count
 
 

@@ -4,7 +4,7 @@ import gc
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, cycle, repeat
+from itertools import chain, count, cycle, pairwise, repeat
 
 import pytest
 
@@ -215,7 +215,7 @@ def test_every_input_set_is_visited_in_turn() -> None:
 def test_the_collector_is_off_inside_a_window_and_on_after() -> None:
     inside: list[bool] = []
     buffer = array("q", bytes(80))
-    wall_ns = sample_window(
+    opened_ns, wall_ns = sample_window(
         repeat(lambda: inside.append(gc.isenabled())),
         clock=Work(repeat(0), 1).clock,
         samples_ns=buffer,
@@ -225,7 +225,19 @@ def test_the_collector_is_off_inside_a_window_and_on_after() -> None:
     assert inside == [False] * 5
     assert gc.isenabled()
     assert list(buffer) == [0, 0, 1, 1, 1, 1, 1, 0, 0, 0]
-    assert wall_ns == 11
+    assert (opened_ns, wall_ns) == (1, 11)
+
+
+def test_the_spans_of_a_point_are_all_its_samples_at_the_times_they_were_taken() -> None:
+    work = Work(repeat(MILLISECOND))
+    timed = time_point([work.call], conditions(work.clock))
+    assert timed.spans[0].first == 0
+    assert timed.spans[-1].end == len(timed.samples_ns)
+    for before, after in pairwise(timed.spans):
+        assert before.end == after.first
+        assert before.opened_ns + before.wall_ns == after.opened_ns  # nothing but calls takes time here
+    assert timed.spans[0].opened_ns == len(timed.warm_up_ns) * MILLISECOND
+    assert all(span.wall_ns == (span.end - span.first) * MILLISECOND for span in timed.spans)
 
 
 def test_the_collector_is_on_again_when_a_call_raises() -> None:

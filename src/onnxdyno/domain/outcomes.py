@@ -71,6 +71,16 @@ class Flag(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SteadySpan:
+    """When samples `first` to `end` (not in it) were taken: on CLOCK_MONOTONIC, which the parent reads too."""
+
+    first: int
+    end: int
+    opened_ns: int
+    wall_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """One point of one launch: every sample, in order, in nanoseconds.
 
@@ -92,6 +102,8 @@ class Measured:
     runs: int
     outputs: tuple[str, ...] = ()
     input_sha256: str = ""
+    spans: tuple[SteadySpan, ...] = ()
+    """One a steady window, in order; together all of `samples_ns`. Empty in pieces kept by an older version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

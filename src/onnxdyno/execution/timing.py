@@ -73,6 +73,7 @@ def _timed(
         excluded=timed.excluded,
         busy_ns=timed.busy_ns,
         runs=timed.runs,
+        spans=timed.spans,
         outputs=describe_outputs(outputs[0]),
         input_sha256=digest_inputs(sets),
     )

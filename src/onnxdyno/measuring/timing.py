@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from onnxdyno.domain.outcomes import PointState
+from onnxdyno.domain.outcomes import PointState, SteadySpan
 from onnxdyno.domain.plan import Protocol
 from onnxdyno.measuring.steady import drift
 from onnxdyno.measuring.stopping import StopRule, Verdict
@@ -31,6 +31,7 @@ class Timed:
     excluded: tuple[tuple[int, int, str], ...]
     busy_ns: int
     runs: int
+    spans: tuple[SteadySpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,10 @@ def _timed(
         excluded=tuple(excluded),
         busy_ns=sum(window.wall_ns for window in counted),
         runs=sum(window.size for window in counted),
+        spans=tuple(
+            SteadySpan(first=each.start - start, end=each.end - start, opened_ns=each.opened_ns, wall_ns=each.wall_ns)
+            for each in steady
+        ),
     )
 
 

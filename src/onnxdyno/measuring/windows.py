@@ -20,8 +20,10 @@ SLICE_NS = 1_000_000
 PREEMPTED = "preempted"
 
 
-def sample_window(calls: Iterator[Call], *, clock: ClockNs, samples_ns: array[int], start: int, size: int) -> int:
-    """Time `size` calls back to back into `samples_ns[start:]`; returns the wall time of the whole window.
+def sample_window(
+    calls: Iterator[Call], *, clock: ClockNs, samples_ns: array[int], start: int, size: int
+) -> tuple[int, int]:
+    """Time `size` calls back to back into `samples_ns[start:]`; returns when the window opened and its wall time.
 
     The garbage collector is off inside and on again after.
     """
@@ -32,7 +34,7 @@ def sample_window(calls: Iterator[Call], *, clock: ClockNs, samples_ns: array[in
             began_ns = clock()
             call()
             samples_ns[slot] = clock() - began_ns
-        return clock() - opened_ns
+        return opened_ns, clock() - opened_ns
     finally:
         gc.enable()
 
@@ -56,6 +58,7 @@ class Window:
 
     start: int
     size: int
+    opened_ns: int
     wall_ns: int
     lost: float
 
@@ -84,10 +87,12 @@ class Windows:
         """One more window, cut to what the budget and the buffer still hold, at least one run."""
         size = self._size()
         cpu_ns, switches = self.witness()
-        wall_ns = sample_window(self.rotation, clock=self.clock, samples_ns=self.buffer, start=self.taken, size=size)
+        opened_ns, wall_ns = sample_window(
+            self.rotation, clock=self.clock, samples_ns=self.buffer, start=self.taken, size=size
+        )
         cpu_after_ns, switches_after = self.witness()
         lost = kept_from_running(wall_ns, cpu_after_ns - cpu_ns, switches_after - switches, self.threads)
-        self.windows.append(Window(start=self.taken, size=size, wall_ns=wall_ns, lost=lost))
+        self.windows.append(Window(start=self.taken, size=size, opened_ns=opened_ns, wall_ns=wall_ns, lost=lost))
         self.taken += size
         self.run_ns = max(1, wall_ns // size)
 
