@@ -14,6 +14,7 @@ from onnxdyno.domain.errors import DeviceBusy, ObjectChanged, ObjectMissing, Poi
 from onnxdyno.domain.models import ObjectVersion
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Variant
+from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 from onnxdyno.measuring.memory import MemoryGauge
 from onnxdyno.ports import BoundRun, Exit, Launch, Launcher, LoadedModel, Runtime
 
@@ -190,13 +191,15 @@ class FakeRuntime:
     model: FakeModel
     refusal: Exception | None = None
     loads: list[Path] = field(default_factory=list)
+    recipes: list[SessionRecipe] = field(default_factory=list)
 
     @property
     def versions(self) -> tuple[tuple[str, str], ...]:
         return (("fake", "1"),)
 
-    def load(self, path: Path, device: Device, threads: int, profile_prefix: Path | None = None) -> LoadedModel:
+    def load(self, path: Path, device: Device, threads: int, recipe: SessionRecipe = AS_USERS_GET_IT) -> LoadedModel:
         self.loads.append(path)
+        self.recipes.append(recipe)
         if self.refusal is not None:
             raise self.refusal
         return self.model

@@ -9,6 +9,7 @@ from onnxdyno.domain.devices import Device
 from onnxdyno.domain.errors import PointError
 from onnxdyno.domain.models import ObjectVersion
 from onnxdyno.domain.plan import Variant
+from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 
 ClockNs = Callable[[], int]
 """A monotonic clock in nanoseconds."""
@@ -117,7 +118,7 @@ class Runtime(Protocol):
         """(name, version) of the engine and its build."""
         ...
 
-    def load(self, path: Path, device: Device, threads: int, profile_prefix: Path | None = None) -> LoadedModel:
+    def load(self, path: Path, device: Device, threads: int, recipe: SessionRecipe = AS_USERS_GET_IT) -> LoadedModel:
         """Create a session. Raises `ModelError` for a model that can never run here."""
         ...
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from onnxdyno.domain.assignments import Assignment, Began, Copied, NotCopied, Turn
 from onnxdyno.domain.errors import RebatchRefused
 from onnxdyno.domain.outcomes import MemoryReading, Profile
+from onnxdyno.domain.sessions import SessionRecipe
 from onnxdyno.execution.feeds import make_feeds
 from onnxdyno.execution.workshop import Workshop, attempt, load_known
 from onnxdyno.measuring.memory import read_memory
@@ -27,7 +28,7 @@ def profile_at(assignment: Assignment, shop: Workshop) -> None:
     """One session per point, since a profile is written when its session ends."""
 
     def read(turn: Turn) -> Profile | None:
-        loaded = load_known(assignment, shop, profile_prefix=shop.scratch / "profile")
+        loaded = load_known(assignment, shop, SessionRecipe(profile_prefix=str(shop.scratch / "profile")))
         call = loaded.bind(make_feeds(assignment, turn.point.sizes, 0), turn.point.variant)
         for _ in range(1 + assignment.protocol.profile_runs):
             call()

@@ -8,6 +8,7 @@ from onnxdyno.domain.assignments import Assignment, Began, Event, Turn
 from onnxdyno.domain.errors import ModelError, PointError
 from onnxdyno.domain.outcomes import LaunchReading, ModelState, PointState, Skipped
 from onnxdyno.domain.plan import Point
+from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 from onnxdyno.measuring.memory import MemoryGauge
 from onnxdyno.ports import ClockNs, LoadedModel, Runtime, Witness
 
@@ -43,8 +44,8 @@ def attempt(assignment: Assignment, at: int, shop: Workshop, read: Callable[[Tur
     return event is not None
 
 
-def load(assignment: Assignment, shop: Workshop, profile_prefix: Path | None = None) -> LoadedModel:
-    loaded = shop.runtime.load(Path(assignment.model_path), assignment.device, assignment.threads, profile_prefix)
+def load(assignment: Assignment, shop: Workshop, recipe: SessionRecipe = AS_USERS_GET_IT) -> LoadedModel:
+    loaded = shop.runtime.load(Path(assignment.model_path), assignment.device, assignment.threads, recipe)
     shop.emit(
         LaunchReading(
             launch=assignment.launch,
@@ -57,10 +58,10 @@ def load(assignment: Assignment, shop: Workshop, profile_prefix: Path | None = N
     return loaded
 
 
-def load_known(assignment: Assignment, shop: Workshop, profile_prefix: Path | None = None) -> LoadedModel:
-    """As `_load`, of a model that the probe could load: if memory fails now, that is no fault of the model."""
+def load_known(assignment: Assignment, shop: Workshop, recipe: SessionRecipe = AS_USERS_GET_IT) -> LoadedModel:
+    """As `load`, of a model that the probe could load: if memory fails now, that is no fault of the model."""
     try:
-        return load(assignment, shop, profile_prefix)
+        return load(assignment, shop, recipe)
     except ModelError as error:
         if error.state is not ModelState.TOO_LARGE:
             raise
