@@ -1,5 +1,6 @@
 """Files made to hang, crash or exhaust whoever counts them."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,35 @@ def test_hostile_attributes_and_sizes_neither_crash_nor_fill_memory(
     cost = cost_of_one(op_type, *operands, **how)
     assert len(cost.nodes) == 1
     assert cost.flops.value is None or cost.flops.value <= MOST_COUNT
+
+
+SIDES = {"a": (1024, 1, 1, 1), "b": (1, 1024, 1, 1), "c": (1, 1, 64, 1), "d": (1, 1, 1, 64)}
+
+
+@pytest.mark.parametrize(
+    ("op_type", "stored"),
+    [
+        ("ConstantOfShape", {"a": np.array([2**20, 2**10], np.int64)}),
+        ("Range", {"a": np.array(0), "b": np.array(2**30), "c": np.array(1)}),
+        ("Range", {"a": np.array(-(2**63)), "b": np.array(2**63 - 1), "c": np.array(2**34)}),
+        ("Tile", {"a": np.ones((1, 1), np.int64), "b": np.array([2**30, 0])}),
+        ("Tile", {"a": np.ones((1, 1), np.int64), "b": np.array([2**30, 1])}),
+        ("Max", {name: np.ones(shape, np.int64) for name, shape in SIDES.items()}),
+        ("Clip", {name: np.ones(shape, np.int64) for name, shape in list(SIDES.items())[:3]}),
+        ("Where", {"a": np.ones((1024, 1, 1), bool), "b": np.ones((1, 1024, 1)), "c": np.ones((1, 1, 64))}),
+    ],
+)
+@pytest.mark.parametrize("output", ["t", ""], ids=["asked for", "left out"])
+def test_a_size_is_checked_before_elements_are_computed(op_type: str, stored: dict[str, Any], output: str) -> None:
+    """An output that is left out has no inferred shape that would bound it; found by fuzzing."""
+    nodes = [helper.make_node(op_type, list(stored), [output]), node("Exp", "x", "y")]
+    model = model_of(nodes, {"x": (4,)}, ["y"], stored=stored)
+    tracemalloc.start()
+    try:
+        assert len(cost_of(model).nodes) == 2
+        assert tracemalloc.get_traced_memory()[1] < 2**25
+    finally:
+        tracemalloc.stop()
 
 
 def test_sizes_that_no_memory_holds_are_unknown_not_wrong() -> None:

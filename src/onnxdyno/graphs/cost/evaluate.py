@@ -6,12 +6,14 @@ most `MOST_KNOWN_ELEMENTS` elements.
 """
 
 from collections.abc import Callable, Sequence
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
 from onnx import helper, numpy_helper
 
 from onnxdyno.graphs.cost.operands import Operands
+from onnxdyno.graphs.cost.shapes import broadcast
 from onnxdyno.graphs.cost.values import MOST_KNOWN_ELEMENTS, Elements, NotCounted
 
 _Rule = Callable[[Operands, Sequence[Any]], Any]
@@ -19,20 +21,35 @@ _Rule = Callable[[Operands, Sequence[Any]], Any]
 
 _NEED_SHAPES_ONLY = frozenset(("Shape", "Size"))
 
+_REFUSALS = (
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    NotCounted,
+)
+
 
 def evaluate(operands: Operands) -> list[Elements] | None:
-    """Elements of the outputs, or None. The outputs' shapes must be inferred already: they bound the work."""
+    """Elements of the outputs, or None. The outputs' shapes must be inferred already: they bound the work.
+
+    So nothing is computed for an output that is left out, and a rule whose result inputs can blow up takes its size
+    from the inferred shape or checks it before numpy allocates.
+    """
     rule = RULES.get(operands.node.op_type)
     if rule is None or not _is_certain(operands):
         return None
-    sizes = [value.elements if value is not None else 0 for value in operands.outputs]
+    sizes = [None if value is None else value.elements for value in operands.outputs]
     if any(size is None or size > MOST_KNOWN_ELEMENTS for size in sizes):
         return None
     given = [None if value is None else value.known for value in operands.inputs]
     try:
         with np.errstate(all="ignore"):
             made = rule(operands, given)
-    except (ValueError, TypeError, IndexError, KeyError, ArithmeticError, AttributeError, NotCounted):
+    except _REFUSALS:
         return None
     arrays = [np.asarray(each) for each in (made if isinstance(made, list) else [made])]
     return arrays if all(array.size <= MOST_KNOWN_ELEMENTS for array in arrays) else None
@@ -105,11 +122,23 @@ def _shape(op: Operands, _: Sequence[Any]) -> Any:
     return np.asarray(sizes[op.integer("start") : op.integer("end", len(sizes))], dtype=np.int64)
 
 
-def _constant_of_shape(op: Operands, xs: Sequence[Any]) -> Any:
+def _constant_of_shape(op: Operands, _: Sequence[Any]) -> Any:
     fill = op.attributes.get("value")
     if fill is None:
-        return np.zeros(tuple(xs[0].tolist()), dtype=np.float32)
-    return np.full(tuple(xs[0].tolist()), numpy_helper.to_array(fill.t).reshape(-1)[0])
+        return np.zeros(op.made(), dtype=np.float32)
+    return np.full(op.made(), numpy_helper.to_array(fill.t).reshape(-1)[0])
+
+
+def _range(op: Operands, xs: Sequence[Any]) -> Any:
+    start, limit, delta = (x.item() for x in xs)
+    if max(0, ceil((limit - start) / delta)) != op.made_elements():
+        raise NotCounted("the range is not as long as inference says")  # its integers are 64 bits wide
+    return (start + delta * np.arange(op.made_elements())).astype(xs[0].dtype)
+
+
+def _tile(op: Operands, xs: Sequence[Any]) -> Any:
+    """numpy repeats one axis after another: a zero at the end would come after a huge array."""
+    return np.tile(xs[0], tuple(xs[1].tolist())) if op.made_elements() else np.zeros(op.made(), dtype=xs[0].dtype)
 
 
 def _reshape(op: Operands, xs: Sequence[Any]) -> Any:
@@ -142,13 +171,21 @@ def _clip(op: Operands, xs: Sequence[Any]) -> Any:
     if len(xs) == 1:
         low = op.attributes["min"].f if "min" in op.attributes else None
         high = op.attributes["max"].f if "max" in op.attributes else None
+    _check_common_size([xs[0], *(np.asarray(limit) for limit in (low, high) if limit is not None)])
     return xs[0] if low is None and high is None else np.clip(xs[0], low, high).astype(xs[0].dtype)
+
+
+def _check_common_size(xs: Sequence[Any]) -> None:
+    """Two small operands broadcast to at most a million elements; each one more may multiply that."""
+    if len(xs) > 2 and prod(broadcast(*(x.shape for x in xs))) > MOST_KNOWN_ELEMENTS:
+        raise NotCounted("too many elements")
 
 
 def _folded(function: Callable[[Any, Any], Any]) -> _Rule:
     """An op of any number of inputs."""
 
     def rule(_: Operands, xs: Sequence[Any]) -> Any:
+        _check_common_size(xs)
         result = xs[0]
         for x in xs[1:]:
             result = function(result, x)
@@ -159,7 +196,12 @@ def _folded(function: Callable[[Any, Any], Any]) -> _Rule:
 
 def _each(function: Callable[..., Any]) -> _Rule:
     """An op that is one numpy call on its inputs."""
-    return lambda _, xs: function(*xs)
+
+    def rule(_: Operands, xs: Sequence[Any]) -> Any:
+        _check_common_size(xs)
+        return function(*xs)
+
+    return rule
 
 
 def _same_type(function: Callable[..., Any]) -> _Rule:
@@ -182,9 +224,9 @@ RULES: dict[str, _Rule] = {
     "Slice": _slice,
     "Split": _split,
     "ConstantOfShape": _constant_of_shape,
-    "Range": lambda _, xs: np.arange(xs[0].item(), xs[1].item(), xs[2].item()).astype(xs[0].dtype),
+    "Range": _range,
     "Expand": lambda op, xs: np.broadcast_to(xs[0], op.made()),
-    "Tile": lambda _, xs: np.tile(xs[0], tuple(xs[1].tolist())),
+    "Tile": _tile,
     "Where": _each(np.where),
     "Clip": _clip,
     "Div": _divide,
