@@ -10,6 +10,7 @@ from onnxdyno.domain.errors import PointError
 from onnxdyno.domain.models import ObjectVersion
 from onnxdyno.domain.plan import Variant
 from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
+from onnxdyno.domain.telemetry import TelemetrySample
 
 ClockNs = Callable[[], int]
 """A monotonic clock in nanoseconds."""
@@ -162,6 +163,30 @@ class Launcher(Protocol):
 
     def start(self, device: Device, assignment: bytes) -> Launch:
         """Start one. Raises `DeviceBusy` when another run holds the device longer than the launcher waits."""
+        ...
+
+
+class Recording(Protocol):
+    """Readings of one device, taken by a thread of the parent while a measuring process works."""
+
+    def samples(self) -> tuple[TelemetrySample, ...]:
+        """Everything read so far, in order; a bounded number of the latest."""
+        ...
+
+    def wait_past(self, t_ns: int, timeout_s: float) -> TelemetrySample | None:
+        """The latest sample once one began after `t_ns` (CLOCK_MONOTONIC); None if none did within `timeout_s`."""
+        ...
+
+    def stop(self) -> None:
+        """Read no more. Always returns, also when the driver hangs."""
+        ...
+
+
+class Sampler(Protocol):
+    """What reads a device while it is measured."""
+
+    def record(self, device: Device) -> Recording:
+        """Begin to read at 10 to 20 Hz. Whatever cannot be read is None in the samples, with its reason."""
         ...
 
 

@@ -241,3 +241,22 @@ def test_the_resident_set_sees_a_block_come_and_its_peak_stay_until_reset() -> N
     assert gauge.peak_bytes() - before > 48 * MIB
     gauge.reset()
     assert gauge.peak_bytes() - before < 48 * MIB
+
+
+def test_a_descendant_is_told_from_strangers_and_from_the_gone() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert host.is_descendant(child.pid)
+        child.communicate(b"\n")
+    assert not host.is_descendant(child.pid)
+    assert host.is_descendant(os.getpid())
+    assert not host.is_descendant(os.getppid())
+    assert not host.is_descendant(0)
+
+
+def test_the_memory_node_of_a_pci_slot_is_found_under_the_name_that_nvml_gives_it(tmp_path: Path) -> None:
+    for slot, node in (("0000:3b:00.0", "1"), ("0000:5e:00.0", "-1")):
+        (tmp_path / slot).mkdir()
+        (tmp_path / slot / "numa_node").write_text(f"{node}\n")
+    assert host.numa_node("00000000:3B:00.0", tmp_path) == 1
+    assert host.numa_node("00000000:5E:00.0", tmp_path) is None, "-1: the firmware does not say"
+    assert host.numa_node("00000000:AA:00.0", tmp_path) is None

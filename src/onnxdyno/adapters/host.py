@@ -16,6 +16,8 @@ from onnxdyno.domain.devices import Device, DeviceKind, Fact
 _PROC = Path("/proc")
 _CGROUP = Path("/sys/fs/cgroup")
 _CPU_SYS = Path("/sys/devices/system/cpu")
+_NODE_SYS = Path("/sys/devices/system/node")
+_PCI = Path("/sys/bus/pci/devices")
 
 
 class CpuProbe:
@@ -146,6 +148,25 @@ def process_started(pid: int) -> str | None:
     return None if is_dead else after_name[19]
 
 
+def is_descendant(pid: int, proc: Path = _PROC) -> bool:
+    """Whether a process is this one, or was started by it or by one that it started. False for one that is gone."""
+    ourselves, seen = os.getpid(), set[int]()
+    while pid > 0 and pid not in seen:
+        if pid == ourselves:
+            return True
+        seen.add(pid)
+        fields = (_read(proc / str(pid) / "stat") or "").rpartition(")")[2].split()
+        pid = int(fields[1]) if len(fields) > 1 else 0
+    return False
+
+
+def numa_node(pci_bus_id: str, root: Path = _PCI) -> int | None:
+    """The memory node next to a PCI slot (`00000000:3B:00.0`, as NVML writes it); None where firmware does not say."""
+    domain, _, slot = pci_bus_id.lower().partition(":")
+    text = _read(root / f"{domain[-4:]}:{slot}" / "numa_node")
+    return int(text) if text is not None and text.isdigit() else None
+
+
 def _fingerprint(cores: tuple[int, ...], usable: int, image_digest: str | None) -> tuple[Fact, ...]:
     cpuinfo = _read(_PROC / "cpuinfo") or ""
     microcode = re.search(r"^microcode\s*:\s*(\S+)$", cpuinfo, re.MULTILINE)
@@ -155,6 +176,7 @@ def _fingerprint(cores: tuple[int, ...], usable: int, image_digest: str | None) 
         Fact(name="cores", value=",".join(map(str, cores))),
         Fact(name="usable_cores", value=str(usable)),
         _file_fact("smt", _CPU_SYS / "smt/active"),
+        _file_fact("numa_nodes", _NODE_SYS / "online"),
         _file_fact("governor", _CPU_SYS / "cpu0/cpufreq/scaling_governor"),
         _fact("cgroup_cpu_quota_cores", lambda: _text(cgroup_quota_cores()), "no quota, or none readable"),
         Fact(name="memory_limit_bytes", value=str(memory_limit_bytes())),

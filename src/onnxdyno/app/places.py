@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -43,18 +43,42 @@ def devices() -> tuple[Device, ...]:
     runtime = runtime_version()
     cpus: DeviceProbe = host.CpuProbe(runtime, surroundings().image_digest)
     (cpu,) = cpus.devices()
-    gpus: DeviceProbe = nvml.GpuProbe(runtime, cpu.cores, cpu.threads, host.slug)
+    gpus: DeviceProbe = nvml.GpuProbe(runtime, cpu.cores, cpu.threads, host.slug, host.numa_node)
     ours = (Fact(name="onnxruntime", value=runtime), Fact(name="onnxdyno", value=metadata.version("onnxdyno")))
+    around = (*_cuda_wheels(), *cpu.fingerprint, *ours)
     return (
         replace(cpu, fingerprint=(*cpu.fingerprint, *ours)),
-        *(replace(gpu, fingerprint=(*gpu.fingerprint, *cpu.fingerprint, *ours)) for gpu in gpus.devices()),
+        *(replace(gpu, fingerprint=(*gpu.fingerprint, *around)) for gpu in gpus.devices()),
+    )
+
+
+def _wheel(name: str, *distributions: str) -> Fact:
+    """The version of CUDA's own library, where it came as a wheel."""
+    for distribution in distributions:
+        with suppress(metadata.PackageNotFoundError):
+            return Fact(name=name, value=metadata.version(distribution))
+    reason = f"no wheel {' or '.join(distributions)}: the system's own is used, if there is one"
+    return Fact(name=name, value=None, reason=reason)
+
+
+def _cuda_wheels() -> tuple[Fact, ...]:
+    return (
+        _wheel("cuda_runtime", "nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13"),
+        _wheel("cudnn", "nvidia-cudnn-cu13"),
     )
 
 
 def device(wanted: str | None = None) -> Device:
-    """The device with this id, class, kind (`cpu`, `cuda`) or `cuda:<index>`; None = the CPU. Raises `DeviceError`."""
+    """The device with this id, class, kind (`cpu`, `cuda`) or `cuda:<index>`; None = the CPU. Raises `DeviceError`.
+
+    A GPU that is cut into MIG instances is not one of them: the index counts its instances in its place.
+    """
     found = devices()
-    gpus = [each for each in found if each.kind is DeviceKind.CUDA]
+    cut = {each.parent_id for each in found} - {None}
+    gpus = [each for each in found if each.kind is DeviceKind.CUDA and each.id not in cut]
+    if wanted in cut:
+        parts = ", ".join(each.id for each in found if each.parent_id == wanted)
+        raise DeviceError(f"{wanted}: MIG is on, so this GPU cannot be measured as a whole. Name an instance: {parts}.")
     named = {f"cuda:{index}": each for index, each in enumerate(gpus)}
     for each in (*reversed(gpus), found[0]):
         named |= {each.id: each, each.device_class: each, each.kind.value: each}

@@ -37,3 +37,5 @@ class Device:
     threads: int
     compute_capability: str | None = None
     fingerprint: tuple[Fact, ...] = ()
+    parent_id: str | None = None
+    """Of a MIG instance: the GPU that it is cut from, which cannot be measured as a whole while it is cut."""

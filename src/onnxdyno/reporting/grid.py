@@ -194,7 +194,7 @@ def devices_grid(devices: tuple[Device, ...]) -> Grid:
     )
     columns = (
         Column(title="id"),
-        Column(title="kind"),
+        Column(title="kind", is_minor=True),
         Column(title="name"),
         Column(title="class", is_minor=True),
         Column(title="memory", is_number=True),

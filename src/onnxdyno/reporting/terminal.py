@@ -139,14 +139,17 @@ def _cost(cost: Cost) -> str:
 
 def devices(found: tuple[Device, ...]) -> RenderableType:
     """The devices of this machine, each with what its fingerprint could not read."""
-    unread = [
-        (f"{device.id} {fact.name}", fact.reason or "not readable")
-        for device in found
-        for fact in device.fingerprint
-        if fact.value is None
+    unread: dict[tuple[str, str], list[str]] = {}
+    for device in found:
+        for fact in device.fingerprint:
+            if fact.value is None:
+                unread.setdefault((fact.name, fact.reason or "not readable"), []).append(device.id)
+    told = [
+        (name, reason if len(ids) == len(found) else f"{reason} (on {_points(tuple(ids), 2)})")
+        for (name, reason), ids in unread.items()
     ]
     parts: list[RenderableType] = [_Sheet(grid=tables.devices_grid(found))]
-    return Group(*parts, *([Text(), _stories("Not readable here", unread)] if unread else []))
+    return Group(*parts, *([Text(), _stories("Not readable here", told)] if told else []))
 
 
 def refusal(state: str, reason: str, remedy: str) -> Text:
