@@ -25,6 +25,7 @@ from onnxdyno.analysis.latency import point_finding
 from onnxdyno.domain.findings import PointFinding
 from onnxdyno.domain.plan import Protocol
 from onnxdyno.measuring.timing import Conditions, time_point
+from onnxdyno.ports import Sighting
 
 Values = NDArray[np.float64]
 
@@ -164,7 +165,7 @@ def _timed(calls_ns: list[int], launches: int) -> tuple[int, ...]:
 
     how = Conditions(
         clock=lambda: now_ns[0],
-        witness=lambda: (now_ns[0], 0),
+        witness=lambda: Sighting(cpu_ns=now_ns[0]),
         protocol=Protocol(),
         launches=launches,
         threads=1,

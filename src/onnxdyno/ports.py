@@ -15,8 +15,40 @@ from onnxdyno.domain.telemetry import TelemetrySample
 ClockNs = Callable[[], int]
 """A monotonic clock in nanoseconds."""
 
-Witness = Callable[[], tuple[int, int]]
-"""(nanoseconds of CPU time, involuntary context switches) of what is being timed, so far."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brakes:
+    """What has held the cores themselves back so far; None = this machine does not say.
+
+    `throttles` and `throttled_ns`: of the process's cgroups, for their CPU quota (`quota_cores` is the least of them).
+    `clock_hz`: of the core that computes, now; `expected_hz`: what it should hold. `heat_events`: for its temperature.
+    """
+
+    throttles: int | None = None
+    throttled_ns: int | None = None
+    quota_cores: float | None = None
+    clock_hz: float | None = None
+    expected_hz: float | None = None
+    heat_events: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """What has been counted so far of the work that is timed: CPU time, and involuntary context switches.
+
+    `waits_ns`: (thread, nanoseconds it was ready to run and had no core), None where the kernel does not say.
+    `cores`: how many the work may use.
+    """
+
+    cpu_ns: int
+    switches: int = 0
+    waits_ns: tuple[tuple[int, int], ...] | None = None
+    cores: int = 1
+    brakes: Brakes = Brakes()
+
+
+Witness = Callable[[], Sighting]
+"""Read before and after a window of calls, never inside."""
 
 
 class ObjectStore(Protocol):

@@ -1,6 +1,6 @@
 """The measuring process: `python -m onnxdyno.worker --answer-to FD --parent PID`, an assignment on standard input.
 
-The second composition root: it picks the adapters ort, cuda, host and confinement, and reaches no store or table.
+The second composition root: it picks the adapters ort, cuda, host, witness and confinement, and reaches no store or table.
 """
 
 import argparse
@@ -81,12 +81,13 @@ def _gauge(assignment: Assignment) -> MemoryGauge:
 
 
 def _witness(assignment: Assignment) -> Witness:
-    """On a GPU the calling thread waits: what it got of its core says nothing of the device, so all time is its own."""
-    if assignment.device.kind is DeviceKind.CUDA:
-        return lambda: (time.perf_counter_ns(), 0)
-    from onnxdyno.adapters.host import effort_of
+    """On a GPU the calling thread waits: what it got of its core says nothing of the device."""
+    from onnxdyno.adapters import host, witness
 
-    return effort_of(assignment.threads)
+    brakes = witness.brakes_on(assignment.device.cores, host.cpu_cgroups(), host.cgroup_quota_cores())
+    if assignment.device.kind is DeviceKind.CUDA:
+        return witness.attendance(brakes)
+    return witness.effort_of(assignment.threads, brakes)
 
 
 if __name__ == "__main__":

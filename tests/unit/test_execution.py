@@ -29,6 +29,7 @@ from onnxdyno.domain.plan import Point, Protocol, Variant
 from onnxdyno.execution import Workshop, execute
 from onnxdyno.execution.feeds import digest_inputs
 from onnxdyno.execution.outputs import describe_outputs, fallback_reason, is_finite
+from onnxdyno.ports import Sighting
 
 SECOND = 1_000_000_000
 CASES = Path(__file__).parents[1] / "cases"
@@ -86,7 +87,7 @@ def said(
         runtime=FakeRuntime(model, refusal),
         gauge=gauge or FakeGauge(),
         clock=clock,
-        witness=lambda: (clock(), 0),
+        witness=lambda: Sighting(cpu_ns=clock()),
         emit=events.append,
         scratch=Path(),
     )

@@ -17,6 +17,7 @@ from onnxdyno.face.benchmarking import Benchmark, benchmark
 from onnxdyno.face.inprocess import Order, measure_here
 from onnxdyno.face.records import ONE_PROCESS, Launched, Result
 from onnxdyno.face.surroundings import Surroundings
+from onnxdyno.ports import Sighting
 
 MILLISECOND, SECOND = 1_000_000, 1_000_000_000
 LOOKS = 2
@@ -45,8 +46,8 @@ class Work:
         return self.output
 
 
-def never_waited(seen: Iterator[int] = count(step=10**15)) -> tuple[int, int]:  # noqa: B008  one for all tests will do
-    return next(seen), 0
+def never_waited(seen: Iterator[int] = count(step=10**15)) -> Sighting:  # noqa: B008  one for all tests will do
+    return Sighting(cpu_ns=next(seen))
 
 
 def refuse() -> FakeGauge:
@@ -359,7 +360,7 @@ def test_a_gauge_that_fails_is_null_with_its_reason() -> None:
 
 def test_the_process_that_waited_for_a_core_is_disturbed() -> None:
     work = Work()
-    got = result(measured(work, witness=lambda: (work.now_ns // 2, 0)))
+    got = result(measured(work, witness=lambda: Sighting(cpu_ns=work.now_ns // 2)))
     assert got.state is PointState.DISTURBED
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from onnxdyno.adapters.own_process import accelerator_drivers, presence
+from onnxdyno.adapters.own_process import accelerator_drivers
 from onnxdyno.face.places import devices_of, place_of
 
 
@@ -94,29 +94,3 @@ def test_loaded_drivers_are_found_in_the_process_map(tmp_path: Path) -> None:
     maps.write_text(maps.read_text() + "7f2 r-xp 0 0:0 1 /usr/lib/libcuda.so.1\n7f3 r--p 0 0:0 1 /x/libcuda.so.580.1\n")
     assert accelerator_drivers(tmp_path) == ("libcuda",)
     assert accelerator_drivers(tmp_path / "none") is None
-
-
-def test_time_without_a_core_is_lost_and_other_waiting_is_not(tmp_path: Path) -> None:
-    (tmp_path / "thread-self").mkdir()
-    schedstat = tmp_path / "thread-self/schedstat"
-    schedstat.write_text("500 0 1\n")
-    now = [1_000]
-    witness = presence(lambda: now[0], tmp_path)
-    before, _ = witness()
-    now[0] += 100_000
-    slept, _ = witness()
-    assert slept - before == 100_000
-    now[0] += 100_000
-    schedstat.write_text("900 70000 2\n")
-    waited, _ = witness()
-    assert waited - slept == 30_000
-
-
-@pytest.mark.parametrize("content", [None, "0 0 0\n", "what\n"])
-def test_where_the_kernel_keeps_no_such_figure_switches_are_counted(tmp_path: Path, content: str | None) -> None:
-    if content is not None:
-        (tmp_path / "thread-self").mkdir()
-        (tmp_path / "thread-self/schedstat").write_text(content)
-    now_ns = 10**15
-    own_ns, switches = presence(lambda: now_ns, tmp_path)()
-    assert own_ns == now_ns - switches * 1_000_000

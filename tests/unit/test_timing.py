@@ -11,8 +11,8 @@ import pytest
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Protocol
 from onnxdyno.measuring.timing import Conditions, Timed, time_point
-from onnxdyno.measuring.windows import kept_from_running, sample_window
-from onnxdyno.ports import ClockNs, Witness
+from onnxdyno.measuring.windows import sample_window
+from onnxdyno.ports import ClockNs, Sighting, Witness
 
 MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
 
@@ -36,9 +36,9 @@ class Work:
         self.taken_ns.append(cost_ns)
 
 
-def undisturbed(seen: Iterator[int] = count(step=10**15)) -> tuple[int, int]:  # noqa: B008  one for all tests will do
+def undisturbed(seen: Iterator[int] = count(step=10**15)) -> Sighting:  # noqa: B008  one for all tests will do
     """A witness of a process that had its core all the time: CPU time never lags behind the clock."""
-    return next(seen), 0
+    return Sighting(cpu_ns=next(seen))
 
 
 def conditions(
@@ -288,8 +288,8 @@ class Shared:
             self.switches += 1
         self.calls += 1
 
-    def witness(self) -> tuple[int, int]:
-        return self.cpu_ns, self.switches
+    def witness(self) -> Sighting:
+        return Sighting(cpu_ns=self.cpu_ns, switches=self.switches)
 
 
 def on_a_shared_core(neighbour_has_it: Callable[[int], bool]) -> Timed:
@@ -332,7 +332,9 @@ def test_a_stop_of_two_seconds_is_left_out_though_no_switch_was_involuntary(thre
             work.now_ns += 2 * SECOND
             stopped_ns += 2 * SECOND
 
-    how = conditions(work.clock, witness=lambda: (work.now_ns - stopped_ns, 0), budget_ns=20 * SECOND, threads=threads)
+    how = conditions(
+        work.clock, witness=lambda: Sighting(cpu_ns=work.now_ns - stopped_ns), budget_ns=20 * SECOND, threads=threads
+    )
     got = time_point([call], how)
     ((first, end, _),) = got.excluded
     assert got.state is PointState.OK
@@ -344,19 +346,3 @@ def test_a_rare_switch_excludes_nothing() -> None:
     got = on_a_shared_core(lambda call: call % 500 == 499)
     assert got.excluded == ()
     assert got.state is PointState.OK
-
-
-@pytest.mark.parametrize(
-    ("wall_ns", "cpu_ns", "switches", "threads", "lost"),
-    [
-        (100, 60, 3, 1, 0.4),
-        (100, 60, 0, 1, 0.4),  # stopped, which is no involuntary switch
-        (100, 101, 3, 1, 0.0),  # clocks of different grain
-        (100_000_000, 150_000_000, 20, 2, 0.1),
-        (100_000_000, 90_000_000, 1, 2, 0.1),
-        (1_000_000, 2_000_000, 20, 2, 1.0),
-        (0, 0, 5, 1, 0.0),
-    ],
-)
-def test_what_others_had_of_a_window(wall_ns: int, cpu_ns: int, switches: int, threads: int, lost: float) -> None:
-    assert kept_from_running(wall_ns, cpu_ns, switches, threads) == pytest.approx(lost)

@@ -3,9 +3,7 @@
 import os
 import platform
 import re
-import resource
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,16 +63,6 @@ class ResidentSet:
         (_PROC / "self/clear_refs").write_text("5")
 
 
-def effort_of(threads: int) -> Callable[[], tuple[int, int]]:
-    """A witness of what this process got of its cores: (CPU time in nanoseconds, involuntary context switches).
-
-    With one thread both are of the calling thread, which is the one that computes; with several, of the whole process.
-    """
-    if threads == 1:
-        return lambda: (time.thread_time_ns(), resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw)
-    return lambda: (time.process_time_ns(), resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw)
-
-
 def usable_cores(affinity: int, quota_cores: float | None) -> int:
     """min(affinity mask, cgroup quota), at least 1; never the host's count."""
     return max(1, affinity if quota_cores is None else min(affinity, int(quota_cores)))
@@ -92,6 +80,11 @@ def cgroup_quota_cores(root: Path = _CGROUP, proc: Path = _PROC) -> float | None
     """
     quotas = (_quota_cores(folder) for folder in _cgroup_folders(root, proc, "cpu"))
     return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def cpu_cgroups(root: Path = _CGROUP, proc: Path = _PROC) -> tuple[Path, ...]:
+    """Where the files of this process's cgroup for CPU time, and of those above it, may be."""
+    return _cgroup_folders(root, proc, "cpu")
 
 
 def memory_limit_bytes(root: Path = _CGROUP, proc: Path = _PROC) -> int:

@@ -70,6 +70,14 @@ class Flag(StrEnum):
     POWER_CAPPED = "power_capped"
 
 
+class Cause(StrEnum):
+    """Why samples are left out; they stay stored. `preempted`: others had the cores, or the process was stopped."""
+
+    PREEMPTED = "preempted"
+    CFS_THROTTLED = "cfs_throttled"
+    CLOCK = "clock"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadySpan:
     """When samples `first` to `end` (not in it) were taken: on CLOCK_MONOTONIC, which the parent reads too."""

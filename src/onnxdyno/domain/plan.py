@@ -37,6 +37,8 @@ class Protocol:
     """Of the last estimates of the noise, relative to their mean, below which more samples no longer help."""
     excluded_share_cap: float = 0.2
     preempted_share: float = 0.03
+    clock_share: float = 0.75
+    """Of a core's usual clock, below which a window's samples are left out (protocol, section 3)."""
     most_samples: int = 200_000
     profile_runs: int = 5
     input_sets: int = 3

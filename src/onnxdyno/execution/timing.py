@@ -66,7 +66,7 @@ def _timed(
         launch=assignment.launch,
         state=timed.state,
         reason=timed.reason,
-        flags=flags_of(outputs, loaded, assignment.device),
+        flags=(*flags_of(outputs, loaded, assignment.device), *timed.flags),
         first_run_ns=first_run_ns,
         warm_up_ns=timed.warm_up_ns,
         samples_ns=timed.samples_ns,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from onnxdyno.adapters import host, own_process
+from onnxdyno.adapters import host, own_process, witness
 from onnxdyno.domain.errors import DeviceError
 from onnxdyno.measuring.memory import MemoryGauge
 from onnxdyno.ports import ClockNs, Witness
@@ -26,9 +27,10 @@ class Surroundings:
 
 def this_process() -> Surroundings:
     """The real ones."""
+    brakes = witness.brakes_on(os.sched_getaffinity(0), host.cpu_cgroups(), host.cgroup_quota_cores())
     return Surroundings(
         clock=time.perf_counter_ns,
-        witness=own_process.presence(),
+        witness=witness.presence(brakes=brakes),
         ram=host.ResidentSet(),
         vram=_cuda_gauge,
         drivers=own_process.accelerator_drivers,

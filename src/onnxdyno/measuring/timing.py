@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from onnxdyno.domain.outcomes import PointState, SteadySpan
+from onnxdyno.domain.outcomes import Cause, Flag, PointState, SteadySpan
 from onnxdyno.domain.plan import Protocol
 from onnxdyno.measuring.steady import drift
 from onnxdyno.measuring.stopping import StopRule, Verdict
-from onnxdyno.measuring.windows import PREEMPTED, Call, Window, Windows
+from onnxdyno.measuring.windows import Call, Window, Windows
 from onnxdyno.ports import ClockNs, Witness
 
 
@@ -32,6 +32,7 @@ class Timed:
     busy_ns: int
     runs: int
     spans: tuple[SteadySpan, ...] = ()
+    flags: tuple[Flag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +83,8 @@ def _timed(
     steady = windows.windows[steady_from:]
     start = steady[0].start
     samples_ns = windows.buffer[start : windows.taken]
-    disturbed = [window for window in steady if windows.is_disturbed(window)]
-    kept = [window for window in steady if not windows.is_disturbed(window)]
+    disturbed = [window for window in steady if window.cause is not None]
+    kept = [window for window in steady if window.cause is None]
     problem, verdict = found
     final = (
         _disturbed(windows.disturbed_share(steady_from), disturbed, protocol)
@@ -91,7 +92,8 @@ def _timed(
         or _drifted(samples_ns, protocol)
         or verdict
     )
-    excluded = [(each.start - start, each.end - start, PREEMPTED) for each in disturbed] if kept else []
+    causes = dict.fromkeys(each.cause for each in disturbed)
+    excluded = [(each.start - start, each.end - start, str(each.cause)) for each in disturbed] if kept else []
     counted = kept or steady
     return Timed(
         state=final.state,
@@ -106,6 +108,7 @@ def _timed(
             SteadySpan(first=each.start - start, end=each.end - start, opened_ns=each.opened_ns, wall_ns=each.wall_ns)
             for each in steady
         ),
+        flags=(Flag.CFS_THROTTLED,) if Cause.CFS_THROTTLED in causes else (),
     )
 
 
@@ -113,12 +116,32 @@ def _disturbed(share: float, disturbed: list[Window], protocol: Protocol) -> Ver
     """`disturbed` when more samples than the protocol's cap were taken while the calls were kept from running."""
     if share <= protocol.excluded_share_cap:
         return None
+    foremost = max(Cause, key=lambda cause: sum(window.size for window in disturbed if window.cause is cause))
+    return Verdict(state=PointState.DISTURBED, reason=f"{share:.0%} of the samples {_WHY[foremost](disturbed)}")
+
+
+def _others(disturbed: list[Window]) -> str:
     lost = sum(window.lost * window.wall_ns for window in disturbed) / sum(window.wall_ns for window in disturbed)
-    reason = (
-        f"{share:.0%} of the samples were taken while other processes, or a stop, had {lost:.0%} of the cores' time: "
-        "run it on an idle machine."
+    return f"were taken while other processes, or a stop, had {lost:.0%} of the cores' time: run it on an idle machine."
+
+
+def _quota(disturbed: list[Window]) -> str:
+    quota_cores = disturbed[-1].quota_cores
+    size = "" if quota_cores is None else f" of {quota_cores:g} cores"
+    return (
+        f"were taken while the CPU quota{size} of the cgroup held the process back: raise the quota (cpu.max), "
+        "or measure with fewer --threads than its cores."
     )
-    return Verdict(state=PointState.DISTURBED, reason=reason)
+
+
+def _clock(_: list[Window]) -> str:
+    return (
+        "were taken while heat or a limit held the CPU's clock far below its usual: "
+        "let it cool, or cap the clock for all runs."
+    )
+
+
+_WHY = {Cause.PREEMPTED: _others, Cause.CFS_THROTTLED: _quota, Cause.CLOCK: _clock}
 
 
 def _drifted(samples_ns: array[int], protocol: Protocol) -> Verdict | None:

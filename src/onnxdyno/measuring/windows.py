@@ -1,4 +1,4 @@
-"""Windows of timed calls, back to back in one preallocated buffer, and which of them the process was kept from."""
+"""Windows of timed calls, back to back in one preallocated buffer, and which of them are left out for a cause."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 
-from onnxdyno.domain.outcomes import PointState
+from onnxdyno.domain.outcomes import Cause, PointState
 from onnxdyno.domain.plan import Protocol
+from onnxdyno.measuring.causes import Seen, cause_of, kept_from_running
 from onnxdyno.measuring.steady import is_steady
 from onnxdyno.measuring.stopping import StopRule, Verdict
 from onnxdyno.ports import ClockNs, Witness
 
 Call = Callable[[], None]
-SLICE_NS = 1_000_000
-"""What one involuntary context switch costs at least where only their number is known: a short slice of a neighbour."""
-PREEMPTED = "preempted"
 
 
 def sample_window(
@@ -39,28 +37,20 @@ def sample_window(
         gc.enable()
 
 
-def kept_from_running(wall_ns: int, cpu_ns: int, switches: int, threads: int) -> float:
-    """Share of a window in which the calls were kept from running: others had the cores, or the process was stopped.
-
-    What of the wall time is no CPU time: of the calling thread where it computes alone, else of all threads together,
-    of which one computes at any time. A stopped process or one that waits for pages makes no involuntary switch. With
-    several threads one may have been kept back while others ran: then the switches are a lower bound.
-    """
-    if wall_ns <= 0:
-        return 0.0
-    switched_ns = 0.0 if threads == 1 else switches * SLICE_NS / threads
-    return min(1.0, max(0.0, wall_ns - cpu_ns, switched_ns) / wall_ns)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """`size` samples from `start` on, their wall time, and the share of it that the process was kept from running."""
+    """`size` samples from `start` on, their wall time, and the share of it that the process was kept from running.
+
+    With a `cause` its samples are left out. `quota_cores`: of the cgroup that held it back, where one did.
+    """
 
     start: int
     size: int
     opened_ns: int
     wall_ns: int
     lost: float
+    cause: Cause | None = None
+    quota_cores: float | None = None
 
     @property
     def end(self) -> int:
@@ -82,23 +72,19 @@ class Windows:
     deadline_ns: int
     taken: int = 0
     windows: list[Window] = field(default_factory=list)
+    clocks_hz: list[float] = field(default_factory=list)
 
     def take(self) -> None:
         """One more window, cut to what the budget and the buffer still hold, at least one run."""
         size = self._size()
-        cpu_ns, switches = self.witness()
+        before = self.witness()
         opened_ns, wall_ns = sample_window(
             self.rotation, clock=self.clock, samples_ns=self.buffer, start=self.taken, size=size
         )
-        cpu_after_ns, switches_after = self.witness()
-        lost = kept_from_running(wall_ns, cpu_after_ns - cpu_ns, switches_after - switches, self.threads)
-        self.windows.append(Window(start=self.taken, size=size, opened_ns=opened_ns, wall_ns=wall_ns, lost=lost))
+        seen = Seen(wall_ns=wall_ns, before=before, after=self.witness())
+        self.windows.append(self._window_of(seen, size, opened_ns))
         self.taken += size
         self.run_ns = max(1, wall_ns // size)
-
-    def is_disturbed(self, window: Window) -> bool:
-        """Whether its samples are left out: others had more of its time than the protocol lets pass."""
-        return window.lost > self.protocol.preempted_share
 
     def until_steady(self, cap_ns: int) -> tuple[int, Verdict | None]:
         """Take windows until two adjacent ones agree: the index of the first; else a state that says why not."""
@@ -131,10 +117,25 @@ class Windows:
     def disturbed_share(self, steady_from: int) -> float:
         """Share of the samples since that window which are left out; while it is too large and time is left, go on."""
         steady = self.windows[steady_from:]
-        return sum(each.size for each in steady if self.is_disturbed(each)) / sum(each.size for each in steady)
+        return sum(each.size for each in steady if each.cause) / sum(each.size for each in steady)
+
+    def _window_of(self, seen: Seen, size: int, opened_ns: int) -> Window:
+        brakes = seen.after.brakes
+        if brakes.clock_hz is not None:
+            self.clocks_hz.append(brakes.clock_hz)
+        lost = kept_from_running(seen, self.threads)
+        return Window(
+            start=self.taken,
+            size=size,
+            opened_ns=opened_ns,
+            wall_ns=seen.wall_ns,
+            lost=lost,
+            cause=cause_of(seen, lost, self.clocks_hz, self.protocol),
+            quota_cores=brakes.quota_cores,
+        )
 
     def _judge(self, window: Window, judged: array[int]) -> None:
-        if not self.is_disturbed(window):
+        if window.cause is None:
             judged.extend(self.buffer[window.start : window.end])
 
     def _size(self) -> int:
