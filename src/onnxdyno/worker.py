@@ -1,6 +1,7 @@
 """The measuring process: `python -m onnxdyno.worker --answer-to FD --parent PID`, an assignment on standard input.
 
-The second composition root: it picks the adapters ort, cuda, host, witness and confinement, and reaches no store or table.
+The second composition root: it picks the adapters ort, cuda, host, witness and confinement, and
+reaches no store or table.
 """
 
 import argparse
