@@ -41,10 +41,9 @@ def tensors(model: ModelProto) -> Iterator[TensorProto]:
         yield from graph.initializer
         for sparse in graph.sparse_initializer:
             yield from _parts(sparse)
-    for node in nodes(model):
-        for attribute in node.attribute:
-            yield from attribute_tensors(attribute)
+        yield from _attribute_tensors(graph.node)
     for function in model.functions:
+        yield from _attribute_tensors(function.node)
         for attribute in function.attribute_proto:
             yield from attribute_tensors(attribute)
 
@@ -54,8 +53,12 @@ def texts(model: ModelProto) -> Iterator[str]:
     yield from (model.producer_name, model.producer_version)
     yield from (opset.domain for opset in model.opset_import)
     for node in nodes(model):
-        yield from (node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
+        yield node.op_type
+        yield node.domain
+        yield from node.input
+        yield from node.output
+        for attribute in node.attribute:
+            yield attribute.name
     for tensor in tensors(model):
         yield tensor.name
         yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
@@ -82,6 +85,12 @@ def attribute_tensors(attribute: AttributeProto) -> Iterator[TensorProto]:
         yield from _parts(attribute.sparse_tensor)
     for sparse in attribute.sparse_tensors:
         yield from _parts(sparse)
+
+
+def _attribute_tensors(within: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for node in within:
+        for attribute in node.attribute:
+            yield from attribute_tensors(attribute)
 
 
 def _parts(sparse: SparseTensorProto) -> Iterator[TensorProto]:
