@@ -377,6 +377,7 @@ def findings(points: tuple[PointFinding, ...] = (), **changes: Any) -> Findings:
         "session_ns": estimate(20_000_000.0),
         "best_batch": choice(points[0].point, 1.0, "highest throughput"),
         "largest_resolution": choice(),
+        "largest_batch": choice(),
         "largest_sequence": choice(),
         "profiles": (profile_finding(points[0].point),),
         "tiers": (tier("minimum"), tier("recommended"), tier("optimal", device_id=None, device_name=None)),

@@ -61,6 +61,8 @@ _AxisSize = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=MOST_SIZE)]
 _Resolution = Annotated[tuple[_Size, _Size], BeforeValidator(_as_resolution)]
 _Sizes = Annotated[tuple[_Size, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=_MOST_VALUES)]
 _AxisSizes = Annotated[tuple[_AxisSize, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=_MOST_VALUES)]
+_Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=4096)]
+_Counts = Annotated[tuple[_Count, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=_MOST_VALUES)]
 _Resolutions = Annotated[
     tuple[_Resolution, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=_MOST_VALUES)
 ]
@@ -104,7 +106,9 @@ class _Spec(BaseModel):
     launches: Annotated[int, Field(ge=1, le=100)] = 3
     budget_s: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = 60.0
     latency_target_ms: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    threads: Annotated[int, Field(ge=1, le=4096)] | None = None
+    threads: _Counts | None = None
+    concurrency: _Counts = (1,)
+    precision: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     profile: bool = True
     memory: bool = True
@@ -170,7 +174,9 @@ def build_spec(layers: Sequence[Layer], *, folder: Path | None = None) -> Benchm
         launches=written.launches,
         budget_s=written.budget_s,
         latency_target_ms=written.latency_target_ms,
-        threads=written.threads,
+        threads=_distinct(written.threads),
+        concurrency=_distinct(written.concurrency) or (1,),
+        precision=written.precision,
         seed=written.seed,
         profile=written.profile,
         memory=written.memory,

@@ -14,17 +14,20 @@ from onnxdyno.domain.assignments import (
     Ran,
     Refused,
     Searched,
+    Settled,
     Tried,
     Unusable,
 )
 from onnxdyno.domain.errors import InfrastructureError
-from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
+from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
 
 _EVENTS: dict[str, type[Any]] = {
     "began": Began,
     "ran": Ran,
     "tried": Tried,
     "searched": Searched,
+    "explored": Explored,
+    "settled": Settled,
     "copied": Copied,
     "not_copied": NotCopied,
     "refused": Refused,

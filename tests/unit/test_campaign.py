@@ -9,13 +9,16 @@ import pytest
 from factories import cpu_device, image_signature, local_model, measured, memory_reading, origin, skipped
 from fakes import FINE
 from onnxdyno import planning, wire
-from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran, Searched, Tried
+from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran, Searched, Settled, Tried
+from onnxdyno.domain.axes import AxisSizes, Constraints
 from onnxdyno.domain.devices import Device
-from onnxdyno.domain.outcomes import LaunchReading, Measured, PointState, Profile, Skipped
+from onnxdyno.domain.models import Signature
+from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured, PointState, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Point
 from onnxdyno.domain.runs import BenchmarkRun, Progress
-from onnxdyno.graphs.constraints import next_probe
+from onnxdyno.graphs.constraints import conclude, next_probe
 from onnxdyno.launching import Bench, Outside, carry_out
+from onnxdyno.planning import exploring
 from onnxdyno.ports import Exit, Launch
 from onnxdyno.storage.progress import MemoryLedger
 
@@ -30,9 +33,16 @@ class Machine:
     start_ns: int = SECOND // 2
     out_of_memory_from: int = 10**9
     refuses: tuple[int, ...] = ()
+    dies_from: int = 10**9
+    gain_until: int = 1
+    spread: float = 0.0
     step: int = 1
     now_ns: int = 0
     started: list[Assignment] = field(default_factory=list)
+
+    def call_of(self, sizes: AxisSizes) -> int:
+        """Up to batch `gain_until` a call takes no longer than at batch 1."""
+        return self.call_ns * max(1, dict(sizes)["batch"] // self.gain_until)
 
     def clock(self) -> int:
         return self.now_ns
@@ -48,7 +58,7 @@ class Machine:
             return skipped(point, PointState.SHAPE_ERROR)
         if batch >= self.out_of_memory_from:
             return skipped(point, PointState.OOM, "no memory")
-        took_ns = self.call_ns * batch
+        took_ns = self.call_of(point.sizes)
         match asked.kind:
             case Pass.PROBE:
                 self.now_ns += 2 * took_ns
@@ -60,7 +70,8 @@ class Machine:
                 return Profile(point=point, is_complete=True, runs=5, model_run_ns=took_ns, nodes=())
             case Pass.TIMING:
                 self.now_ns += max(budget_ns, 3 * took_ns)
-                return measured(point, (took_ns,) * 10, launch=asked.launch)
+                level = 1 + self.spread * (1 if asked.launch % 2 else -1) if dict(point.sizes)["batch"] == 1 else 1
+                return measured(point, (round(took_ns * level),) * 10, launch=asked.launch)
             case Pass.COPY:
                 raise AssertionError("a campaign makes no copies")
 
@@ -94,6 +105,21 @@ class _Process:
             history.append((sizes, is_fine))
             yield wire.encode(Tried(sizes=sizes, is_fine=is_fine))
         yield wire.encode(Searched())
+        yield from self.explore(signature, base.sizes, conclude(signature, history))
+
+    def explore(self, signature: Signature, base: AxisSizes, constraints: Constraints) -> Any:
+        assert self.asked.spec is not None
+        question = exploring.question(self.asked.spec, signature, self.asked.protocol, base, constraints)
+        tries = list(self.asked.explored)
+        while (sizes := exploring.next_to_explore(question, tries)) is not None:
+            batch = dict(sizes)["batch"]
+            if batch >= self.machine.dies_from:
+                return
+            call_ns = None if batch >= self.machine.out_of_memory_from else self.machine.call_of(sizes)
+            tries.append(Explored(sizes=sizes, call_ns=call_ns, state=None if call_ns else PointState.OOM))
+            self.machine.now_ns += 4 * self.machine.call_of(sizes)
+            yield wire.encode(tries[-1])
+        yield wire.encode(Settled())
 
     def stop(self) -> Exit:
         return FINE
@@ -141,7 +167,10 @@ def test_the_budget_is_kept_within_a_tenth() -> None:
 
 
 def test_points_too_slow_for_the_budget_say_so() -> None:
-    run = carry(Machine(call_ns=300_000_000), plan(budget_s=60.0, resolutions_px=((224, 224),)))
+    run = carry(
+        Machine(call_ns=300_000_000),
+        plan(budget_s=60.0, batches=(1, 2, 4, 8, 16, 32, 64, 128), resolutions_px=((224, 224),)),
+    )
     left_out = of_state(run, PointState.TIMEOUT)
     assert {dict(each.point.sizes)["batch"] for each in left_out} >= {32, 64, 128}
     assert all("budget of 60 s" in each.reason and "--budget" in each.remedy for each in left_out)
@@ -149,7 +178,7 @@ def test_points_too_slow_for_the_budget_say_so() -> None:
 
 def test_a_larger_point_is_not_tried_after_a_smaller_one_ran_out_of_memory() -> None:
     machine = Machine(out_of_memory_from=8)
-    run = carry(machine, plan(resolutions_px=((224, 224),)))
+    run = carry(machine, plan(batches=(1, 2, 4, 8, 16, 32, 64, 128), resolutions_px=((224, 224),)))
     tried = [dict(each.turns[0].point.sizes)["batch"] for each in machine.started if each.kind is Pass.MEMORY]
     assert tried == [1, 2, 4, 8]
     assert len(of_state(run, PointState.OOM)) == 5
@@ -207,7 +236,8 @@ def test_pieces_of_other_conditions_are_not_reused(change: dict[str, Any]) -> No
     ledger, planned = MemoryLedger(), plan(batches=(1,), resolutions_px=((224, 224),))
     carry(Machine(), planned, ledger)
     again = Machine()
-    outside = replace(planned, **change, spec=replace(planned.spec, threads=change.get("threads")))
+    threads = (change["threads"],) if "threads" in change else None
+    outside = replace(planned, **change, spec=replace(planned.spec, threads=threads))
     carry(again, outside, ledger)
     assert {each.kind for each in again.started} == set(Pass) - {Pass.COPY}
 
@@ -248,3 +278,67 @@ def test_asked_sizes_are_tried_as_they_are_asked() -> None:
     run = carry(machine, plan(batches=(1,), resolutions_px=((33, 33),)))
     assert [dict(point.sizes)["height"] for point in run.plan.points] == [33]
     assert all(each.signature is None for each in machine.started)
+
+
+def batches(run: BenchmarkRun) -> list[int]:
+    return sorted({dict(point.sizes)["batch"] for point in run.plan.points})
+
+
+def test_the_batch_is_doubled_until_two_doublings_gained_nothing() -> None:
+    assert batches(carry(Machine(), plan())) == [1, 2, 4]
+    assert batches(carry(Machine(gain_until=8), plan())) == [1, 2, 4, 8, 16, 32]
+
+
+def test_the_largest_batch_that_fits_is_closed_in_on_and_measured() -> None:
+    run = carry(Machine(gain_until=10**6, out_of_memory_from=23, call_ns=1_000_000), plan())
+    assert batches(run) == [1, 2, 4, 8, 16, 22, 23]
+    assert {dict(each.point.sizes)["batch"] for each in of_state(run, PointState.OOM)} == {23}
+
+
+def test_the_largest_batch_within_the_target_is_closed_in_on_and_measured() -> None:
+    run = carry(Machine(), plan(latency_target_ms=50.0))
+    tried = batches(run)
+    assert tried[:3] == [1, 2, 4]
+    assert max(size for size in tried if size < 50) >= 45
+    assert len(tried) <= 5
+
+
+def test_what_a_call_costs_the_budget_ends_the_doubling() -> None:
+    assert batches(carry(Machine(call_ns=400_000_000, gain_until=10**6), plan(budget_s=10.0))) == [1]
+
+
+def test_a_size_that_ends_the_probe_is_measured_on_its_own_and_not_climbed_past() -> None:
+    machine = Machine(gain_until=10**6, dies_from=4)
+    run = carry(machine, plan())
+    assert batches(run) == [1, 2, 4]
+    assert sum(each.kind is Pass.PROBE for each in machine.started) == 2
+
+
+def test_a_wide_interval_gets_further_launches_and_the_others_do_not() -> None:
+    run = carry(Machine(spread=0.02), plan(batches=(1, 2)))
+    launches = {
+        batch: sorted(
+            each.launch
+            for each in run.outcomes
+            if isinstance(each, Measured) and dict(each.point.sizes)["batch"] == batch
+        )
+        for batch in (1, 2)
+    }
+    assert launches[2] == [1, 2, 3]
+    assert len(launches[1]) > 3
+
+
+def test_further_launches_end_with_the_budget() -> None:
+    machine = Machine(spread=0.2)
+    carry(machine, plan(batches=(1, 2), budget_s=12.0))
+    assert machine.now_ns <= 13.2 * SECOND
+
+
+def test_threads_and_calls_in_flight_are_factors_of_what_is_asked() -> None:
+    machine = Machine()
+    run = carry(machine, plan(batches=(1,), resolutions_px=((224, 224),), threads=(1, 2), concurrency=(1, 4)))
+    assert {(point.threads, point.concurrency) for point in run.plan.points} == {(None, 1), (None, 4), (2, 1), (2, 4)}
+    timing = [each for each in machine.started if each.kind is Pass.TIMING]
+    assert sorted(each.threads for each in timing) == [1, 1, 1, 2, 2, 2]
+    assert {turn.point.threads for each in timing if each.threads == 2 for turn in each.turns} == {2}
+    assert len(run.launches) == 3

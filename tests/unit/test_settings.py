@@ -38,7 +38,7 @@ def test_the_documented_example_is_a_spec(tmp_path: Path) -> None:
     assert made.inputs[1] == InputRule(name="image", low=0, high=1)
     assert made.inputs[2].path == str((tmp_path / "anchors.npz").resolve())
     assert made.variants == (Variant.DEVICE, Variant.E2E)
-    assert (made.latency_target_ms, made.threads) == (20, 4)
+    assert (made.latency_target_ms, made.threads) == (20, (1, 4))
 
 
 def test_the_later_layer_wins_key_by_key() -> None:

@@ -100,7 +100,9 @@ def test_a_run_is_a_row() -> None:
     assert (row.points_measured, row.points_skipped) == (1, 1)
     assert row.runtime == (("onnxruntime", "1.31.1"),)
     assert json.loads(row.protocol_json)["version"] == row.protocol_version
-    assert json.loads(row.plan_json)["points"] == [{"sizes": [list(size) for size in P1.sizes], "variant": "device"}]
+    assert json.loads(row.plan_json)["points"] == [
+        {"sizes": [list(size) for size in P1.sizes], "variant": "device", "threads": None, "concurrency": 1}
+    ]
 
 
 def test_no_path_of_the_machine_is_published() -> None:

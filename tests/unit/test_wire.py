@@ -17,13 +17,14 @@ from onnxdyno.domain.assignments import (
     Ran,
     Refused,
     Searched,
+    Settled,
     Tried,
     Turn,
     Unusable,
 )
 from onnxdyno.domain.axes import AxisRule, Constraints
 from onnxdyno.domain.errors import InfrastructureError
-from onnxdyno.domain.outcomes import Flag, LaunchReading, ModelState, PointState, Probe
+from onnxdyno.domain.outcomes import Explored, Flag, LaunchReading, ModelState, PointState, Probe
 from onnxdyno.domain.plan import Protocol, Variant
 
 HOSTILE = 'quo"te \\ new\nline \x1b[31m </script> é漢\u2028'
@@ -35,6 +36,8 @@ EVENTS: tuple[Event | Probe, ...] = (
     Ran(point=POINT, run_ns=2**62, outputs=(HOSTILE,)),
     Tried(sizes=((HOSTILE, 3),), is_fine=False),
     Searched(),
+    Explored(sizes=((HOSTILE, 3),), call_ns=None, state=PointState.OOM, reason=HOSTILE),
+    Settled(),
     Copied(how=HOSTILE),
     NotCopied(reason=HOSTILE),
     Refused(state=ModelState.UNSUPPORTED, reason=HOSTILE, remedy="Do something."),

@@ -17,9 +17,10 @@ _NS_PER_MS = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The three answers of one run."""
+    """The answers of one run."""
 
     best_batch: Choice
+    largest_batch: Choice
     largest_resolution: Choice
     largest_sequence: Choice
 
@@ -29,6 +30,7 @@ def choose(points: tuple[PointFinding, ...], signature: Signature, plan: Benchma
     target_ns = target_of(plan)
     return Choices(
         best_batch=_best_batch(points, signature, plan, target_ns),
+        largest_batch=_largest_batch(points, signature, plan, target_ns),
         largest_resolution=_largest_resolution(points, signature, plan, target_ns),
         largest_sequence=_largest_sequence(points, signature, plan, target_ns),
     )
@@ -69,6 +71,16 @@ def _best_batch(
             f"(batch {fastest.items}, {_items_per_s(fastest)}): {_items_per_s(chosen)}{_under(target_ns)}"
         )
     return Choice(point=chosen.point, value=float(chosen.items or 0), reason=reason + _caveat(chosen))
+
+
+def _largest_batch(
+    points: tuple[PointFinding, ...], signature: Signature, plan: BenchmarkPlan, target_ns: float | None
+) -> Choice:
+    """The largest batch that fits, or that meets the target; its reason says what stopped it."""
+    names = plan.batch_axes
+    if not names:
+        return _none(_without_axis(signature.axes_of(Role.BATCH), "batch axis"))
+    return _largest(_swept(points, plan.base, names), target_ns, lambda point: _sizes(point, names[:1]), "")
 
 
 def _largest_resolution(
@@ -125,7 +137,9 @@ def _swept(points: Iterable[PointFinding], base: Point, names: tuple[str, ...]) 
     return [
         point
         for point in points
-        if point.point.variant is base.variant and _others(point.point, names) == _others(base, names)
+        if point.point.variant is base.variant
+        and point.point.is_plain
+        and _others(point.point, names) == _others(base, names)
     ]
 
 

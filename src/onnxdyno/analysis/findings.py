@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from onnxdyno.analysis.choices import choose
+from onnxdyno.analysis.fronts import front, knee, operating_points
 from onnxdyno.analysis.latency import over_launches, point_finding
 from onnxdyno.analysis.nodes import profile_finding
 from onnxdyno.analysis.requirements import tiers
-from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.findings import Estimate, Findings, PointFinding
 from onnxdyno.domain.outcomes import Flag, Measured, Outcome, Skipped
@@ -22,16 +22,21 @@ def analyse(run: BenchmarkRun) -> Findings:
     points = _points(run)
     choices = choose(points, run.signature, run.plan)
     by_point = {finding.point: finding for finding in points}
+    operating = operating_points(points, run.plan)
+    on_front = front(operating)
     sessions = [launch.session_ns for launch in run.launches]
     return Findings(
         points=points,
         session_ns=over_launches(sessions) if sessions else Estimate(value=None, reason="no launch got a session"),
         best_batch=choices.best_batch,
+        largest_batch=choices.largest_batch,
         largest_resolution=choices.largest_resolution,
         largest_sequence=choices.largest_sequence,
         profiles=tuple(profile_finding(profile, by_point.get(profile.point)) for profile in run.profiles),
         tiers=tiers(points, run.plan, choices.best_batch, accelerators()),
         warnings=tuple(_warnings(run, points)),
+        front=on_front,
+        knee=knee(operating, on_front),
     )
 
 
@@ -55,7 +60,7 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
             plan=run.plan,
             reference=reference,
         )
-        for point in sorted(everything, key=lambda point: (point.variant, _in_order(point.sizes)))
+        for point in sorted(everything, key=_in_order)
     )
     return tuple(_marked(_with_cost(finding, costs.get(finding.point.sizes)), casts) for finding in found)
 
@@ -87,8 +92,9 @@ def _file(outcome: Outcome, measured: dict[Point, list[Measured]], skipped: dict
             skipped[outcome.point].append(outcome)
 
 
-def _in_order(sizes: AxisSizes) -> tuple[int, ...]:
-    return tuple(size for _, size in sizes)
+def _in_order(point: Point) -> tuple[str, int, int, tuple[int, ...]]:
+    """Sweeps of sizes first, then other threads and calls in flight."""
+    return point.variant, point.threads or 0, point.concurrency, tuple(size for _, size in point.sizes)
 
 
 def _reference(run: BenchmarkRun, measured: dict[Point, list[Measured]]) -> tuple[str, ...]:

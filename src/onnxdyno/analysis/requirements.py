@@ -55,7 +55,11 @@ def tiers(
     measured point where there is none; among the devices that hold it the least memory wins, then the lowest launch
     price, then (no price known) the lowest TDP. Optimal needs speed on several devices, so it abstains.
     """
-    measured = [point for point in points if point.state.is_measured and point.point.variant is plan.base.variant]
+    measured = [
+        point
+        for point in points
+        if point.state.is_measured and point.point.variant is plan.base.variant and point.point.is_plain
+    ]
     devices = sorted((each for each in catalogue if each.market in markets and is_supported(each)), key=_order)
     minimum = _minimum(measured, plan, devices)
     recommended = _recommended(measured, plan, best_batch, devices)

@@ -45,7 +45,16 @@ Budget = Annotated[float | None, typer.Option(help="Seconds for this model in al
 LatencyTarget = Annotated[
     float | None, typer.Option(help="Milliseconds that p50 must stay under, for best batch and resolution.")
 ]
-Threads = Annotated[int | None, typer.Option(help="Intra-op threads.", show_default="one core fewer than usable")]
+Threads = Annotated[
+    str | None, typer.Option(help="Intra-op threads, for example 1,2.", show_default="one core fewer than usable")
+]
+Concurrency = Annotated[
+    str | None, typer.Option(help="Calls in flight at once (closed loop), for example 1,2,4.", show_default="1")
+]
+Precision = Annotated[
+    float | None,
+    typer.Option(help="Relative half-width of p50 for which further launches are made.", show_default="0.05"),
+]
 Rebatch = Annotated[
     bool, typer.Option("--rebatch", help="Measure a proven copy with a dynamic batch where the batch is fixed.")
 ]
@@ -81,6 +90,8 @@ def bench(
     budget: Budget = None,
     latency_target: LatencyTarget = None,
     threads: Threads = None,
+    concurrency: Concurrency = None,
+    precision: Precision = None,
     rebatch: Rebatch = False,
     spec: SpecFile = None,
     out: Out = None,
@@ -105,6 +116,8 @@ def bench(
             budget_s=budget,
             latency_target_ms=latency_target,
             threads=threads,
+            concurrency=concurrency,
+            precision=precision,
             rebatch=rebatch or None,
         )
         on = house.device(device)

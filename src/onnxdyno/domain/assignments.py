@@ -6,8 +6,8 @@ from enum import StrEnum
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.models import InputRecipe, Signature
-from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, ModelState, Profile, Skipped
-from onnxdyno.domain.plan import Point, Protocol
+from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured, MemoryReading, ModelState, Profile, Skipped
+from onnxdyno.domain.plan import BenchmarkSpec, Point, Protocol
 
 
 class Pass(StrEnum):
@@ -47,9 +47,15 @@ class Assignment:
     signature: Signature | None = None
     """For a probe that goes on, once a size ran, to find what other sizes run; None = it stops there."""
     history: tuple[tuple[AxisSizes, bool], ...] = ()
+    """What an earlier process found of sizes: (sizes, whether they ran)."""
+    spec: BenchmarkSpec | None = None
+    """For a probe that also looks for the sizes worth measuring; what is asked decides which."""
+    explored: tuple[Explored, ...] = ()
+    """What an earlier process found of those."""
+    explore_ns: int = 0
+    """Time for that search."""
     copy_to: str | None = None
     """Where the pass `copy` writes a copy with a dynamic batch."""
-    """What an earlier process found of sizes: (sizes, whether they ran)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +85,11 @@ class Tried:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
     """The probe has no more sizes to try, or no more time for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The probe has no more sizes to explore, or no more time for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +132,8 @@ Event = (
     | Ran
     | Tried
     | Searched
+    | Explored
+    | Settled
     | Copied
     | NotCopied
     | Refused

@@ -106,8 +106,12 @@ class Findings:
     points: tuple[PointFinding, ...]
     session_ns: Estimate
     best_batch: Choice
+    largest_batch: Choice
     largest_resolution: Choice
     largest_sequence: Choice
     profiles: tuple[ProfileFinding, ...]
     tiers: tuple[Tier, ...]
     warnings: tuple[str, ...]
+    front: tuple[Point, ...] = ()
+    """Points that no other is shown to beat in both latency and throughput."""
+    knee: Choice = field(default_factory=lambda: Choice(point=None, value=None, reason="no front was drawn"))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from onnxdyno.domain.axes import Constraints
+from onnxdyno.domain.axes import AxisSizes, Constraints
 from onnxdyno.domain.plan import Point
 
 
@@ -184,6 +184,19 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Explored:
+    """Sizes that were tried to see whether they are worth measuring; the shortest of a few calls, never published.
+
+    `call_ns` None: they did not run, for the state and the reason that stand here.
+    """
+
+    sizes: AxisSizes
+    call_ns: int | None
+    state: PointState | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """The first of the plan's base candidates that ran, or why none did; and what other sizes were found to run."""
 
@@ -191,3 +204,4 @@ class Probe:
     tried: tuple[Skipped, ...]
     outputs: tuple[str, ...] = ()
     constraints: Constraints = field(default_factory=Constraints)
+    explored: tuple[Explored, ...] = ()

@@ -40,21 +40,37 @@ class Protocol:
     clock_share: float = 0.75
     """Of a core's usual clock, below which a window's samples are left out (protocol, section 3)."""
     most_samples: int = 200_000
+    least_gain: float = 0.05
+    """Of throughput, below which a larger batch or more runs in flight are not worth it."""
+    published_half_width: float = 0.05
+    """Of the interval of p50 over launches, relative: a point above it gets further launches while the budget lasts."""
+    most_launches: int = 10
     profile_runs: int = 5
     input_sets: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One combination of axis sizes, measured in one variant."""
+    """One combination of axis sizes, measured in one variant, with so many threads and calls in flight."""
 
     sizes: AxisSizes
     variant: Variant
+    threads: int | None = None
+    """`intra_op_num_threads`; None = those of the plan."""
+    concurrency: int = 1
+    """Calls in flight at once, each from a thread of its own that makes the next as soon as one ends (closed loop)."""
 
     @property
     def key(self) -> str:
         """Unique within a plan, for people and logs: `device batch=1 height=224`."""
-        return f"{self.variant.value} {describe(self.sizes)}"
+        threads = "" if self.threads is None else f" threads={self.threads}"
+        in_flight = "" if self.concurrency == 1 else f" concurrency={self.concurrency}"
+        return f"{self.variant.value} {describe(self.sizes)}{threads}{in_flight}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is measured with the plan's threads and one call at a time, as every sweep of sizes is."""
+        return self.threads is None and self.concurrency == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +100,10 @@ class BenchmarkSpec:
     launches: int = 3
     budget_s: float = 60.0
     latency_target_ms: float | None = None
-    threads: int | None = None
+    threads: tuple[int, ...] | None = None
+    concurrency: tuple[int, ...] = (1,)
+    precision: float | None = None
+    """Relative half-width that the interval of p50 is to have; None = the protocol's."""
     seed: int = 0
     profile: bool = True
     memory: bool = True

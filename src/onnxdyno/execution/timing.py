@@ -7,7 +7,7 @@ from onnxdyno.domain.outcomes import Measured, PointState
 from onnxdyno.execution.feeds import digest_inputs, make_feeds, more_sets
 from onnxdyno.execution.outputs import describe_outputs, fallback_reason, flags_of
 from onnxdyno.execution.workshop import Workshop, attempt, load_known, skip
-from onnxdyno.measuring.timing import Conditions, time_point
+from onnxdyno.measuring.timing import Conditions, time_concurrently, time_point
 from onnxdyno.ports import LoadedModel
 
 
@@ -45,19 +45,18 @@ def _timed(
     first_run_ns = cold_ns.setdefault(turn.point.sizes, call_ns)
     sets += more_sets(assignment, turn, sets[0], call_ns)
     calls = [first, *(loaded.bind(feeds, turn.point.variant) for feeds in sets[1:])]
-    left_ns = turn.budget_ns - (shop.clock() - began_ns)
+    others = [[loaded.bind(feeds, turn.point.variant).raw for feeds in sets] for _ in range(1, turn.point.concurrency)]
+    how = Conditions(
+        clock=shop.clock,
+        witness=shop.witness,
+        protocol=assignment.protocol,
+        launches=assignment.launches,
+        threads=assignment.threads * turn.point.concurrency,
+        budget_ns=max(1, turn.budget_ns - (shop.clock() - began_ns)),
+    )
+    own = [call.raw for call in calls]
     try:
-        timed = time_point(
-            [call.raw for call in calls],
-            Conditions(
-                clock=shop.clock,
-                witness=shop.witness,
-                protocol=assignment.protocol,
-                launches=assignment.launches,
-                threads=assignment.threads,
-                budget_ns=max(1, left_ns),
-            ),
-        )
+        timed = time_concurrently([own, *others], how) if others else time_point(own, how)
     except Exception as error:
         raise shop.runtime.translate(error) from error
     outputs = [call.outputs() for call in calls]

@@ -1,6 +1,7 @@
 """The parent's side of a run: what is left to do, how long it may take, what came back, what was kept."""
 
-from onnxdyno.launching.campaign import Bench, Outside, carry_out
+from onnxdyno.launching.campaign import carry_out
 from onnxdyno.launching.copying import copy_with_batch
+from onnxdyno.launching.passes import Bench, Outside
 
 __all__ = ["Bench", "Outside", "carry_out", "copy_with_batch"]

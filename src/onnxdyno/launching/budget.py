@@ -7,6 +7,8 @@ from onnxdyno.domain.plan import Point
 
 LEAST_CALLS = 4
 """Calls that one launch needs at least for a point: the cold one, one warm-up, two samples."""
+LEAST_NS = 500_000_000
+"""What two windows of short calls take, the least that shows a steady state."""
 MEMORY_CALLS = 2
 """Calls of a point in its memory process."""
 SHARE = 0.5

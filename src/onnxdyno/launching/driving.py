@@ -18,12 +18,22 @@ from onnxdyno.domain.assignments import (
     Ran,
     Refused,
     Searched,
+    Settled,
     Tried,
     Turn,
     Unusable,
 )
 from onnxdyno.domain.errors import DeviceError, ModelError, RebatchRefused
-from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, PointState, Probe, Profile, Skipped
+from onnxdyno.domain.outcomes import (
+    Explored,
+    LaunchReading,
+    Measured,
+    MemoryReading,
+    PointState,
+    Probe,
+    Profile,
+    Skipped,
+)
 from onnxdyno.domain.text import printable
 from onnxdyno.ports import Exit, Launcher
 
@@ -32,7 +42,9 @@ MOST_DEATHS = 2
 
 _LAST_WORDS = 400
 
-Answer = LaunchReading | Measured | Skipped | MemoryReading | Profile | Ran | Tried | Searched | Copied
+Answer = (
+    LaunchReading | Measured | Skipped | MemoryReading | Profile | Ran | Tried | Searched | Explored | Settled | Copied
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +117,7 @@ def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> 
                         raise DeviceError(event.reason)
                     case LaunchReading():
                         yield event
-                    case Ran() | Tried() | Searched() | Copied():
+                    case Ran() | Tried() | Searched() | Explored() | Settled() | Copied():
                         is_done = True
                         yield event
                     case Measured() | Skipped() | MemoryReading() | Profile():

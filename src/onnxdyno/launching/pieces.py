@@ -76,7 +76,8 @@ class Pieces:
         self.bodies[name] = kept if _is_readable(kept) else body
 
     def _name(self, passed: Pass, launch: int, point: Point) -> str:
-        identity = json.dumps([self.conditions, point.variant.value, point.sizes], ensure_ascii=True)
+        how = [point.variant.value, point.sizes, *([] if point.is_plain else [point.threads, point.concurrency])]
+        identity = json.dumps([self.conditions, *how], ensure_ascii=True)
         return f"{passed.value}-{launch}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
     def _launch_name(self, launch: int) -> str:

@@ -9,9 +9,10 @@ from itertools import cycle
 
 from onnxdyno.domain.outcomes import Cause, Flag, PointState, SteadySpan
 from onnxdyno.domain.plan import Protocol
+from onnxdyno.measuring.concurrency import lanes
 from onnxdyno.measuring.steady import drift
 from onnxdyno.measuring.stopping import StopRule, Verdict
-from onnxdyno.measuring.windows import Call, Window, Windows
+from onnxdyno.measuring.windows import Call, Sample, Window, Windows, sample_window
 from onnxdyno.ports import ClockNs, Witness
 
 
@@ -52,12 +53,30 @@ def time_point(calls: Sequence[Call], how: Conditions, buffer: array[int] | None
 
     What a call raises comes out as it is; samples are written to `buffer`, so that who gave one still has them then.
     """
-    began_ns = how.clock()
     rotation = cycle(calls)
+
+    def sample(samples_ns: array[int], start: int, size: int) -> tuple[int, int]:
+        return sample_window(rotation, clock=how.clock, samples_ns=samples_ns, start=start, size=size)
+
+    return _time(sample, rotation, how, buffer, in_flight=1)
+
+
+def time_concurrently(calls: Sequence[Sequence[Call]], how: Conditions) -> Timed:
+    """As `time_point`, with one call of each sequence in flight all the time; warmed up one after the other."""
+    with lanes(calls, clock=how.clock) as sample:
+        warm = cycle([call for own in calls for call in own])
+        return _time(sample, warm, how, None, in_flight=len(calls))
+
+
+def _time(
+    sample: Sample, rotation: Iterator[Call], how: Conditions, buffer: array[int] | None, *, in_flight: int
+) -> Timed:
+    began_ns = how.clock()
     deadline_ns = began_ns + how.budget_ns
     warm = _warm_up(rotation, clock=how.clock, protocol=how.protocol, deadline_ns=deadline_ns)
     windows = Windows(
-        rotation=rotation,
+        sample=sample,
+        in_flight=in_flight,
         clock=how.clock,
         witness=how.witness,
         threads=how.threads,

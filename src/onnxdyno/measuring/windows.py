@@ -16,6 +16,8 @@ from onnxdyno.measuring.stopping import StopRule, Verdict
 from onnxdyno.ports import ClockNs, Witness
 
 Call = Callable[[], None]
+Sample = Callable[["array[int]", int, int], tuple[int, int]]
+"""Times `size` calls into the buffer from `start` on; returns when the window opened and its wall time."""
 
 
 def sample_window(
@@ -62,7 +64,7 @@ class Window:
 class Windows:
     """Windows taken so far, back to back in one preallocated buffer."""
 
-    rotation: Iterator[Call]
+    sample: Sample
     clock: ClockNs
     witness: Witness
     threads: int
@@ -70,6 +72,7 @@ class Windows:
     buffer: array[int]
     run_ns: int
     deadline_ns: int
+    in_flight: int = 1
     taken: int = 0
     windows: list[Window] = field(default_factory=list)
     clocks_hz: list[float] = field(default_factory=list)
@@ -78,9 +81,7 @@ class Windows:
         """One more window, cut to what the budget and the buffer still hold, at least one run."""
         size = self._size()
         before = self.witness()
-        opened_ns, wall_ns = sample_window(
-            self.rotation, clock=self.clock, samples_ns=self.buffer, start=self.taken, size=size
-        )
+        opened_ns, wall_ns = self.sample(self.buffer, self.taken, size)
         seen = Seen(wall_ns=wall_ns, before=before, after=self.witness())
         self.windows.append(self._window_of(seen, size, opened_ns))
         self.taken += size
@@ -141,7 +142,7 @@ class Windows:
     def _size(self) -> int:
         protocol = self.protocol
         least = protocol.window_least_short_runs if self.run_ns < protocol.short_run_ns else protocol.window_least_runs
-        wanted = max(least, protocol.window_ns // self.run_ns)
+        wanted = max(least * self.in_flight, protocol.window_ns // self.run_ns)
         affordable = max(1, (self.deadline_ns - self.clock()) // self.run_ns)
         a_tenth = max(1, len(self.buffer) // 10)
         return int(min(wanted, affordable, a_tenth, len(self.buffer) - self.taken))

@@ -13,8 +13,6 @@ def constrained(found: Sequence[Sweep], signature: Signature, constraints: Const
 
     A batch for which only one size ran is swept all the same: its rows say what the runtime said.
     """
-    batch = {axis.name for axis in free(signature, Role.BATCH)}
-    limits = dict(signature.limits)
     moved = []
     for sweep in found:
         if sweep.is_asked:
@@ -22,12 +20,20 @@ def constrained(found: Sequence[Sweep], signature: Signature, constraints: Const
             continue
         choices = []
         for choice in sweep.choices:
-            fitted = {name: _fit(_rule(name, constraints, limits, batch), size) for name, size in choice.items()}
-            sizes = {name: size for name, size in fitted.items() if size is not None}
-            if len(sizes) == len(choice) and _is_square({**base, **sizes}, constraints):
+            sizes = fit(choice, signature, constraints)
+            if sizes is not None and _is_square({**base, **sizes}, constraints):
                 choices.append(sizes)
         moved.append(replace(sweep, choices=tuple(distinct(choices))))
     return [sweep for sweep in moved if sweep.choices]
+
+
+def fit(wanted: Choice, signature: Signature, constraints: Constraints) -> dict[str, int] | None:
+    """The allowed sizes that are nearest to what is wanted; None where an axis has none."""
+    batch = {axis.name for axis in free(signature, Role.BATCH)}
+    limits = dict(signature.limits)
+    fitted = {name: _fit(_rule(name, constraints, limits, batch), size) for name, size in wanted.items()}
+    found = {name: size for name, size in fitted.items() if size is not None}
+    return found if len(found) == len(wanted) else None
 
 
 def within(limits: dict[str, int], sizes: Choice) -> dict[str, int]:

@@ -14,7 +14,7 @@ from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, ProfileFinding, Tier
 from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
-from onnxdyno.domain.plan import Protocol
+from onnxdyno.domain.plan import Point, Protocol
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.domain.text import storable
 from onnxdyno.reporting.shapes import shape_entry, size_at
@@ -38,7 +38,7 @@ def bench_document(run: BenchmarkRun, findings: Findings) -> Document:
         "axes": _axes(run.signature),
         "base": dict(run.plan.base.sizes),
         "constraints": list(run.plan.constraints.describe()),
-        "points": [_point(point) for point in findings.points],
+        "points": [_point(point, run.plan.threads, findings.front) for point in findings.points],
         "findings": _findings(findings),
         "cost": next((_cost(cost) for cost in run.costs if cost.sizes == run.plan.base.sizes), None),
         "requirements": [_tier(tier) for tier in findings.tiers],
@@ -187,10 +187,13 @@ def _tensor(tensor: TensorSpec, sizes: AxisSizes) -> Document:
     }
 
 
-def _point(point: PointFinding) -> Document:
+def _point(point: PointFinding, threads: int, front: tuple[Point, ...]) -> Document:
     found: Document = {
         "axes": dict(point.point.sizes),
         "variant": point.point.variant.value,
+        "threads": point.point.threads or threads,
+        "concurrency": point.point.concurrency,
+        "is_on_front": point.point in front if point.state.is_measured else None,
         "state": point.state.value,
         "flags": [flag.value for flag in point.flags],
         "reason": point.reason,
@@ -251,8 +254,10 @@ def _rounded(value: float | None, unit: float) -> float | None:
 def _findings(findings: Findings) -> Document:
     found: Document = {
         "best_batch": _choice(findings.best_batch),
+        "largest_batch": _choice(findings.largest_batch),
         "largest_resolution": _choice(findings.largest_resolution),
         "largest_sequence": _choice(findings.largest_sequence),
+        "knee": _choice(findings.knee),
         "profiles": [_profile(profile) for profile in findings.profiles],
         "warnings": list(findings.warnings),
         "reasons": {},
@@ -265,6 +270,7 @@ def _choice(choice: Choice) -> Document:
     return {
         "axes": None if choice.point is None else dict(choice.point.sizes),
         "variant": None if choice.point is None else choice.point.variant.value,
+        "concurrency": None if choice.point is None else choice.point.concurrency,
         "value": _rounded(choice.value, 1.0),
         "reason": choice.reason,
     }

@@ -67,11 +67,13 @@ def points_grid(run: BenchmarkRun, findings: Findings) -> Grid:
     groups = layout.axis_groups(run.signature, all_points)
     varying = layout.varying(groups, all_points)
     shows_variant = len(layout.variants(all_points)) > 1
+    factors = layout.factors(all_points, run.plan.threads)
     latency = units.latency_unit([each.p50_ns.value for each in findings.points])
     memory = units.memory_unit([each.peak_memory_bytes for each in findings.points])
     columns = (
         *(Column(title=layout.group_title(group), is_number=True) for group in varying or ((),)),
         *((Column(title="variant"),) if shows_variant else ()),
+        *(Column(title=title, is_number=True) for title, _ in factors),
         Column(title="state"),
         Column(title=f"p50 {latency.name}", is_number=True),
         Column(title=f"p90 {latency.name}", is_number=True, is_minor=True),
@@ -84,6 +86,7 @@ def points_grid(run: BenchmarkRun, findings: Findings) -> Grid:
         (
             *(Cell(text=layout.sizes_label(each.point, group)) for group in varying or ((),)),
             *((Cell(text=each.point.variant.value),) if shows_variant else ()),
+            *(Cell(text=str(value(each.point))) for _, value in factors),
             _state(each),
             _interval(each.p50_ns, latency),
             _value(each.p90_ns, latency),
@@ -137,8 +140,10 @@ def choices_grid(run: BenchmarkRun, findings: Findings) -> Grid:
     """The answers drawn from the sweep, each with its reason."""
     asked = (
         ("best batch", findings.best_batch),
+        ("largest batch", findings.largest_batch),
         ("largest resolution", findings.largest_resolution),
         ("largest sequence", findings.largest_sequence),
+        ("knee", findings.knee),
     )
     rows = tuple((Cell(text=name), _answer(run, findings, choice), Cell(text=choice.reason)) for name, choice in asked)
     return Grid(

@@ -1,6 +1,6 @@
 """How the points of a sweep are named and ordered: what varies is a column, what does not is said once."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from onnxdyno.domain.axes import Role
@@ -57,6 +57,10 @@ def brief(point: Point, base: Point, groups: tuple[tuple[str, ...], ...]) -> str
     parts = [_part(point, group) for group in groups if sizes_label(point, group) != sizes_label(base, group)]
     if point.variant is not base.variant:
         parts.append(point.variant.value)
+    if point.threads is not None:
+        parts.append(f"{point.threads} threads")
+    if point.concurrency > 1:
+        parts.append(f"{point.concurrency} in flight")
     everything = [_part(base, group) for group in groups[:_MOST_PARTS]]
     left_out = [f"{len(groups) - _MOST_PARTS} more"] if len(groups) > _MOST_PARTS else []
     return ", ".join(parts) or ", ".join(everything + left_out) or "fixed"
@@ -111,8 +115,18 @@ def variants(points: Iterable[Point]) -> tuple[Variant, ...]:
     return tuple(dict.fromkeys(point.variant for point in points))
 
 
+def factors(points: Iterable[Point], threads: int) -> tuple[tuple[str, Callable[[Point], int]], ...]:
+    """Threads and calls in flight, where they vary: title and what a point has; `threads` are the plan's."""
+    listed = list(points)
+    both: tuple[tuple[str, Callable[[Point], int]], ...] = (
+        ("threads", lambda point: point.threads or threads),
+        ("in flight", lambda point: point.concurrency),
+    )
+    return tuple((title, value) for title, value in both if len({value(point) for point in listed}) > 1)
+
+
 def _differs_only_in(point: Point, base: Point, names: tuple[str, ...]) -> bool:
     def others(each: Point) -> list[tuple[str, int]]:
         return [(name, axis_size) for name, axis_size in each.sizes if name not in names]
 
-    return point.variant is base.variant and others(point) == others(base)
+    return point.variant is base.variant and point.is_plain and others(point) == others(base)

@@ -56,7 +56,7 @@ def point_rows(run: BenchmarkRun, findings: Findings) -> tuple[PointRow, ...]:
         outcomes.setdefault(outcome.point, []).append(_outcome(outcome))
     baselines = {reading.point: reading.baseline_bytes for reading in run.memory}
     return tuple(
-        _point(run, point, tuple(outcomes.get(point.point, ())), baselines.get(point.point))
+        _point(run, point, tuple(outcomes.get(point.point, ())), baselines.get(point.point), findings.front)
         for point in findings.points
     )
 
@@ -170,10 +170,17 @@ def _device(run: BenchmarkRun) -> dict[str, Any]:
 
 def _answers(signature: Signature, findings: Findings) -> dict[str, Any]:
     batch, resolution, sequence = findings.best_batch, findings.largest_resolution, findings.largest_sequence
+    largest, knee = findings.largest_batch, findings.knee
     return {
         "best_batch": _chosen(signature, batch, Role.BATCH),
         "best_batch_axes": batch.point.sizes if batch.point else None,
         "best_batch_reason": batch.reason,
+        "largest_batch": _chosen(signature, largest, Role.BATCH),
+        "largest_batch_axes": largest.point.sizes if largest.point else None,
+        "largest_batch_reason": largest.reason,
+        "knee_batch": _chosen(signature, knee, Role.BATCH),
+        "knee_axes": knee.point.sizes if knee.point else None,
+        "knee_reason": knee.reason,
         "largest_height_px": _chosen(signature, resolution, Role.HEIGHT),
         "largest_width_px": _chosen(signature, resolution, Role.WIDTH),
         "largest_resolution_axes": resolution.point.sizes if resolution.point else None,
@@ -203,12 +210,19 @@ def _profile(run: BenchmarkRun, finding: ProfileFinding) -> ProfileEntry:
 
 
 def _point(
-    run: BenchmarkRun, finding: PointFinding, outcomes: tuple[OutcomeEntry, ...], baseline_bytes: int | None
+    run: BenchmarkRun,
+    finding: PointFinding,
+    outcomes: tuple[OutcomeEntry, ...],
+    baseline_bytes: int | None,
+    on_front: tuple[Point, ...],
 ) -> PointRow:
     return PointRow(
         **_key(run),
         variant=finding.point.variant.value,
         **at(run.signature, finding.point.sizes),
+        threads=finding.point.threads or run.plan.threads,
+        concurrency=finding.point.concurrency,
+        is_on_front=finding.point in on_front if finding.state.is_measured else None,
         state=finding.state.value,
         flags=tuple(flag.value for flag in finding.flags),
         reason=finding.reason,

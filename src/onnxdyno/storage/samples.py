@@ -38,6 +38,8 @@ def _part(
         model_sha256=run.plan.model.ref.sha256,
         variant=outcome.point.variant.value,
         **at(run.signature, outcome.point.sizes),
+        threads=outcome.point.threads or run.plan.threads,
+        concurrency=outcome.point.concurrency,
         launch=outcome.launch,
         phase=phase,
         ordinal=0,
