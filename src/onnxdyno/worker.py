@@ -63,7 +63,7 @@ def work(assignment: Assignment, answer_to: int, confined: tuple[tuple[str, str]
         runtime=OrtRuntime(),
         gauge=_gauge(assignment),
         clock=time.perf_counter_ns,
-        witness=_witness(assignment),
+        witness_of=lambda threads: _witness(assignment, threads),
         emit=emit,
         scratch=Path.cwd(),
         confined=confined,
@@ -81,14 +81,14 @@ def _gauge(assignment: Assignment) -> MemoryGauge:
     return DeviceMemory()
 
 
-def _witness(assignment: Assignment) -> Witness:
+def _witness(assignment: Assignment, threads: int) -> Witness:
     """On a GPU the calling thread waits: what it got of its core says nothing of the device."""
     from onnxdyno.adapters import host, witness
 
     brakes = witness.brakes_on(assignment.device.cores, host.cpu_cgroups(), host.cgroup_quota_cores())
     if assignment.device.kind is DeviceKind.CUDA:
         return witness.attendance(brakes)
-    return witness.effort_of(assignment.threads, brakes)
+    return witness.effort_of(threads, brakes)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def said(
         runtime=FakeRuntime(model, refusal),
         gauge=gauge or FakeGauge(),
         clock=clock,
-        witness=lambda: Sighting(cpu_ns=clock()),
+        witness_of=lambda _: lambda: Sighting(cpu_ns=clock()),
         emit=events.append,
         scratch=Path(),
     )

@@ -46,12 +46,13 @@ def _timed(
     sets += more_sets(assignment, turn, sets[0], call_ns)
     calls = [first, *(loaded.bind(feeds, turn.point.variant) for feeds in sets[1:])]
     others = [[loaded.bind(feeds, turn.point.variant).raw for feeds in sets] for _ in range(1, turn.point.concurrency)]
+    threads = assignment.threads * turn.point.concurrency
     how = Conditions(
         clock=shop.clock,
-        witness=shop.witness,
+        witness=shop.witness_of(threads),
         protocol=assignment.protocol,
         launches=assignment.launches,
-        threads=assignment.threads * turn.point.concurrency,
+        threads=threads,
         budget_ns=max(1, turn.budget_ns - (shop.clock() - began_ns)),
     )
     own = [call.raw for call in calls]

@@ -22,7 +22,8 @@ class Workshop:
     runtime: Runtime
     gauge: MemoryGauge
     clock: ClockNs
-    witness: Witness
+    witness_of: Callable[[int], Witness]
+    """The witness of work that so many threads do: one is the calling thread itself."""
     emit: Emit
     scratch: Path
     confined: tuple[tuple[str, str], ...] = ()
