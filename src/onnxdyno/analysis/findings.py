@@ -8,6 +8,7 @@ from onnxdyno.analysis.choices import choose
 from onnxdyno.analysis.fronts import front, knee, operating_points
 from onnxdyno.analysis.latency import over_launches, point_finding
 from onnxdyno.analysis.nodes import profile_finding
+from onnxdyno.analysis.outputs import differ_unlawfully
 from onnxdyno.analysis.requirements import tiers
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.findings import Estimate, Findings, PointFinding
@@ -51,6 +52,8 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
     everything = {*measured, *skipped}
     costs = {cost.sizes: cost for cost in run.costs}
     casts = (Flag.CASTS_INSERTED,) if inserted_casts(run) else ()
+    unlawful = {point for point, launches in measured.items() if differ_unlawfully(launches, run.signature)}
+    differs = (Flag.OUTPUT_SHAPE_DIFFERS,)
     found = (
         point_finding(
             point,
@@ -62,7 +65,13 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
         )
         for point in sorted(everything, key=_in_order)
     )
-    return tuple(_marked(_with_cost(finding, costs.get(finding.point.sizes)), casts) for finding in found)
+    return tuple(
+        _marked(
+            _with_cost(finding, costs.get(finding.point.sizes)),
+            (*casts, *(differs if finding.point in unlawful else ())),
+        )
+        for finding in found
+    )
 
 
 def inserted_casts(run: BenchmarkRun) -> int:
@@ -112,6 +121,10 @@ def _warnings(run: BenchmarkRun, points: Iterable[PointFinding]) -> Iterable[str
         yield "Some outputs are NaN or infinite: the time is measured, the result of the model is not usable."
     if Flag.BATCH_NOT_SCALED in flags:
         yield "The output does not grow with the batch: no throughput per item is claimed there."
+    if Flag.OUTPUT_SHAPE_DIFFERS in flags:
+        yield "Outputs of one point differ in shape where the model declares a fixed size: calls do unequal work there."
+    if Flag.CFS_THROTTLED in flags:
+        yield "A CPU quota of the cgroup held the process back: samples of those moments are left out."
     if casts := inserted_casts(run):
         precision = run.signature.precision
         yield f"The runtime inserted {casts} Cast nodes: part of this {precision} model ran in another type."

@@ -109,6 +109,8 @@ class Measured:
     busy_ns: int
     runs: int
     outputs: tuple[str, ...] = ()
+    other_outputs: tuple[tuple[str, ...], ...] = ()
+    """Of further input sets, where their shapes are others than in `outputs`; each once."""
     input_sha256: str = ""
     spans: tuple[SteadySpan, ...] = ()
     """One a steady window, in order; together all of `samples_ns`. Empty in pieces kept by an older version."""

@@ -48,6 +48,12 @@ def describe_outputs(outputs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(f"{name} {describe_value(value)}" for name, value in outputs)
 
 
+def other_shapes(outputs: Sequence[Sequence[tuple[str, Any]]]) -> tuple[tuple[str, ...], ...]:
+    """Descriptions of later input sets' outputs that differ from the first's; each once, in order."""
+    described = tuple(dict.fromkeys(map(describe_outputs, outputs)))
+    return described[1:]
+
+
 def describe_value(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{','.join(str(size) for size in value.shape)}]"

@@ -5,7 +5,7 @@ from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.errors import PointError
 from onnxdyno.domain.outcomes import Measured, PointState
 from onnxdyno.execution.feeds import digest_inputs, make_feeds, more_sets
-from onnxdyno.execution.outputs import describe_outputs, fallback_reason, flags_of
+from onnxdyno.execution.outputs import describe_outputs, fallback_reason, flags_of, other_shapes
 from onnxdyno.execution.workshop import Workshop, attempt, load_known, skip
 from onnxdyno.measuring.timing import Conditions, time_concurrently, time_point
 from onnxdyno.ports import LoadedModel
@@ -75,5 +75,6 @@ def _timed(
         runs=timed.runs,
         spans=timed.spans,
         outputs=describe_outputs(outputs[0]),
+        other_outputs=other_shapes(outputs),
         input_sha256=digest_inputs(sets),
     )
