@@ -1,19 +1,23 @@
 """The timed loop on a clock that only the timed calls advance: every duration is exact."""
 
 import gc
+import json
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, cycle, pairwise, repeat
+from pathlib import Path
 
 import pytest
 
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Protocol
+from onnxdyno.intervals import quantile
 from onnxdyno.measuring.timing import Conditions, Timed, time_point
 from onnxdyno.measuring.windows import sample_window
 from onnxdyno.ports import ClockNs, Sighting, Witness
 
+CASES = Path(__file__).parents[1] / "cases"
 MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
 
 
@@ -89,6 +93,19 @@ def test_slow_first_runs_are_warm_up_and_never_samples() -> None:
     assert got.warm_up_ns[: len(slow)] == tuple(slow)
     assert got.first_run_ns == 950 * MILLISECOND
     assert got.state is PointState.OK
+
+
+def test_recorded_slow_first_runs_do_not_move_a_percentile() -> None:
+    """O43, through the real loop: none of them is a sample, so none is in a percentile."""
+    recorded = json.loads((CASES / "data" / "latencies_warmup.json").read_text())
+    costs_ns = [round(value * MILLISECOND) for value in recorded["samples_ms"]]
+    slow, steady = costs_ns[: recorded["warmup_runs"]], costs_ns[recorded["warmup_runs"] :]
+    got = timed(Work(chain(slow, cycle(steady))), budget_ns=60 * SECOND)
+    assert got.warm_up_ns[: len(slow)] == tuple(slow)
+    assert not set(slow) & set(got.samples_ns)
+    ordered = sorted(got.samples_ns)
+    assert quantile(ordered, 0.5) == 10 * MILLISECOND
+    assert quantile(ordered, 0.99) <= max(steady)
 
 
 def test_a_ramp_that_outlasts_the_first_runs_is_warm_up_too() -> None:
