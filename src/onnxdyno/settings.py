@@ -112,6 +112,7 @@ class _Spec(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     profile: bool = True
     memory: bool = True
+    cold: bool = False
     rebatch: bool = False
 
 
@@ -180,6 +181,7 @@ def build_spec(layers: Sequence[Layer], *, folder: Path | None = None) -> Benchm
         seed=written.seed,
         profile=written.profile,
         memory=written.memory,
+        cold=written.cold,
         rebatch=written.rebatch,
     )
 

@@ -18,6 +18,7 @@ from onnxdyno.domain.assignments import (
     Tried,
     Unusable,
 )
+from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
 
@@ -38,6 +39,7 @@ _EVENTS: dict[str, type[Any]] = {
     "skipped": Skipped,
     "memory": MemoryReading,
     "profile": Profile,
+    "cold": ColdReading,
     "probe": Probe,
 }
 _NAMES = {kind: name for name, kind in _EVENTS.items()}

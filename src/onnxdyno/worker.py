@@ -8,11 +8,13 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from onnxdyno import wire
 from onnxdyno.adapters import confinement
 from onnxdyno.domain.assignments import Assignment, Event
+from onnxdyno.domain.cold import FileReading
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.measuring.memory import MemoryGauge
 from onnxdyno.ports import Witness
@@ -67,8 +69,18 @@ def work(assignment: Assignment, answer_to: int, confined: tuple[tuple[str, str]
         emit=emit,
         scratch=Path.cwd(),
         confined=confined,
+        read_files=_read_files,
     )
     execute(assignment, shop)
+
+
+def _read_files(paths: Sequence[Path]) -> FileReading | None:
+    from onnxdyno.adapters.files import read_through
+
+    try:
+        return read_through(paths, time.perf_counter_ns)
+    except OSError:
+        return None
 
 
 def _gauge(assignment: Assignment) -> MemoryGauge:

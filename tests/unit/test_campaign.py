@@ -11,11 +11,13 @@ from fakes import FINE
 from onnxdyno import planning, wire
 from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Ran, Searched, Settled, Tried
 from onnxdyno.domain.axes import AxisSizes, Constraints
+from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured, PointState, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Point
 from onnxdyno.domain.runs import BenchmarkRun, Progress
+from onnxdyno.domain.sessions import Optimisation
 from onnxdyno.graphs.constraints import conclude, next_probe
 from onnxdyno.launching import Bench, Outside, carry_out
 from onnxdyno.planning import exploring
@@ -66,14 +68,21 @@ class Machine:
             case Pass.MEMORY:
                 self.now_ns += self.start_ns + 2 * took_ns
                 return memory_reading(point, run_ns=took_ns)
-            case Pass.PROFILE:
-                return Profile(point=point, is_complete=True, runs=5, model_run_ns=took_ns, nodes=())
             case Pass.TIMING:
                 self.now_ns += max(budget_ns, 3 * took_ns)
                 level = 1 + self.spread * (1 if asked.launch % 2 else -1) if dict(point.sizes)["batch"] == 1 else 1
                 return measured(point, (round(took_ns * level),) * 10, launch=asked.launch)
+            case Pass.COLD | Pass.PROFILE:
+                return self.unclocked(asked, point, took_ns)
             case Pass.COPY:
                 raise AssertionError("a campaign makes no copies")
+
+    def unclocked(self, asked: Assignment, point: Point, took_ns: int) -> Event:
+        if asked.kind is Pass.PROFILE:
+            return Profile(point=point, is_complete=True, runs=5, model_run_ns=took_ns, nodes=())
+        self.now_ns += took_ns
+        level = asked.recipe.optimisation
+        return ColdReading(point=point, optimisation=level, launch=asked.launch, session_ns=5, first_run_ns=took_ns)
 
 
 @dataclass
@@ -239,7 +248,7 @@ def test_pieces_of_other_conditions_are_not_reused(change: dict[str, Any]) -> No
     threads = (change["threads"],) if "threads" in change else None
     outside = replace(planned, **change, spec=replace(planned.spec, threads=threads))
     carry(again, outside, ledger)
-    assert {each.kind for each in again.started} == set(Pass) - {Pass.COPY}
+    assert {each.kind for each in again.started} == set(Pass) - {Pass.COPY, Pass.COLD}
 
 
 def test_a_first_guess_that_is_refused_moves_the_base() -> None:
@@ -342,3 +351,37 @@ def test_threads_and_calls_in_flight_are_factors_of_what_is_asked() -> None:
     assert sorted(each.threads for each in timing) == [1, 1, 1, 2, 2, 2]
     assert {turn.point.threads for each in timing if each.threads == 2 for turn in each.turns} == {2}
     assert len(run.launches) == 3
+
+
+def test_cold_levels_are_measured_on_request_only_each_in_as_many_processes_as_launches() -> None:
+    machine = Machine()
+    assert not carry(machine, plan(batches=(1,), resolutions_px=((224, 224),))).cold
+    assert Pass.COLD not in {each.kind for each in machine.started}
+    asked = carry(Machine(), plan(batches=(1,), resolutions_px=((224, 224),), cold=True))
+    assert [(each.launch, each.optimisation) for each in asked.cold] == [
+        (launch, level) for launch in (1, 2, 3) for level in Optimisation
+    ]
+
+
+def test_cold_levels_take_no_more_than_their_share_of_the_budget_and_every_level_comes_before_a_second_launch() -> None:
+    run = carry(Machine(start_ns=SECOND), plan(batches=(1,), resolutions_px=((224, 224),), cold=True, budget_s=30.0))
+    assert [(each.launch, each.optimisation) for each in run.cold] == [
+        *((1, level) for level in Optimisation),
+        (2, Optimisation.NONE),
+    ]
+
+
+def test_cold_levels_that_are_kept_are_not_measured_again() -> None:
+    ledger, planned = MemoryLedger(), plan(batches=(1,), resolutions_px=((224, 224),), cold=True)
+    first = carry(Machine(), planned, ledger)
+    again = Machine()
+    assert carry(again, planned, ledger).cold == first.cold
+    assert again.started == []
+
+
+def test_only_a_launch_is_told_to_read_the_files_of_the_model() -> None:
+    machine = Machine()
+    carry(machine, plan(batches=(1,), resolutions_px=((224, 224),), cold=True))
+    assert {each.kind: len(each.files) for each in machine.started} == {
+        Pass.PROBE: 0, Pass.MEMORY: 0, Pass.COLD: 0, Pass.TIMING: 1, Pass.PROFILE: 0,
+    }  # fmt: skip

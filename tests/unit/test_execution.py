@@ -203,7 +203,7 @@ def test_a_probe_stops_at_the_first_that_runs() -> None:
     assert ran.run_ns == 10_000_000
 
 
-@pytest.mark.parametrize("kind", [each for each in Pass if each is not Pass.COPY])
+@pytest.mark.parametrize("kind", [each for each in Pass if each not in (Pass.COPY, Pass.COLD)])
 def test_a_refused_model_is_told_in_every_pass_and_the_process_ends_in_order(kind: Pass) -> None:
     refusal = ModelError(ModelState.UNSUPPORTED, "no kernel.", "Export it otherwise.")
     events = said(asked(kind, ONE), FakeModel(double), refusal=refusal)
@@ -219,7 +219,13 @@ def test_a_device_that_does_not_start_is_told_in_every_pass(kind: Pass) -> None:
     assert events[-2:] == [Unusable(reason="no CUDA here."), Done()]
 
 
-@pytest.mark.parametrize("kind", [Pass.MEMORY, Pass.PROFILE, Pass.TIMING])
+def test_an_optimisation_level_that_refuses_the_model_does_not_condemn_it() -> None:
+    refusal = ModelError(ModelState.UNSUPPORTED, "no kernel.", "Export it otherwise.")
+    events = said(asked(Pass.COLD, ONE), FakeModel(double), refusal=refusal)
+    assert kinds(events) == ["Began", "ColdReading", "Done"]
+
+
+@pytest.mark.parametrize("kind", [Pass.MEMORY, Pass.PROFILE, Pass.TIMING, Pass.COLD])
 def test_memory_that_fails_after_the_probe_is_the_points_and_does_not_condemn_the_model(kind: Pass) -> None:
     refusal = ModelError(ModelState.TOO_LARGE, "Failed to allocate memory.", "Use a device with more memory.")
     events = said(asked(kind, ONE), FakeModel(double), refusal=refusal)

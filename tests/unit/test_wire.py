@@ -23,9 +23,11 @@ from onnxdyno.domain.assignments import (
     Unusable,
 )
 from onnxdyno.domain.axes import AxisRule, Constraints
+from onnxdyno.domain.cold import ColdReading, FileReading
 from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import Explored, Flag, LaunchReading, ModelState, PointState, Probe
 from onnxdyno.domain.plan import Protocol, Variant
+from onnxdyno.domain.sessions import Optimisation
 
 HOSTILE = 'quo"te \\ new\nline \x1b[31m </script> é漢\u2028'
 POINT = make.point(batch=4, height=320)
@@ -48,6 +50,10 @@ EVENTS: tuple[Event | Probe, ...] = (
         providers=("CPUExecutionProvider",),
         assignment=(("CPU", "Conv", 2),),
         runtime=(("a", "b"),),
+        file=FileReading(read_bytes=1, was_cached=None, cached_ns=2, uncached_ns=None, reason=HOSTILE),
+    ),
+    ColdReading(
+        point=POINT, optimisation=Optimisation.NONE, launch=1, session_ns=None, first_run_ns=None, reason=HOSTILE
     ),
     make.measured(
         POINT,

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from onnxdyno.analysis.choices import choose
+from onnxdyno.analysis.cold import cold_findings
 from onnxdyno.analysis.fronts import front, knee, operating_points
 from onnxdyno.analysis.latency import over_launches, point_finding
 from onnxdyno.analysis.nodes import profile_finding
@@ -38,6 +39,7 @@ def analyse(run: BenchmarkRun) -> Findings:
         warnings=tuple(_warnings(run, points)),
         front=on_front,
         knee=knee(operating, on_front),
+        cold=cold_findings(run, points),
     )
 
 

@@ -55,6 +55,7 @@ Precision = Annotated[
     float | None,
     typer.Option(help="Relative half-width of p50 for which further launches are made.", show_default="0.05"),
 ]
+Cold = Annotated[bool, typer.Option("--cold", help="Also session creation and first call at every optimisation level.")]
 Rebatch = Annotated[
     bool, typer.Option("--rebatch", help="Measure a proven copy with a dynamic batch where the batch is fixed.")
 ]
@@ -92,6 +93,7 @@ def bench(
     threads: Threads = None,
     concurrency: Concurrency = None,
     precision: Precision = None,
+    cold: Cold = False,
     rebatch: Rebatch = False,
     spec: SpecFile = None,
     out: Out = None,
@@ -118,6 +120,7 @@ def bench(
             threads=threads,
             concurrency=concurrency,
             precision=precision,
+            cold=cold or None,
             rebatch=rebatch or None,
         )
         on = house.device(device)
@@ -197,7 +200,9 @@ def run(
 
 @app.command()
 def query(
-    sql: Annotated[str, typer.Argument(help="SQL over runs, points, samples, nodes, requirements (docs/tables.md).")],
+    sql: Annotated[
+        str, typer.Argument(help="SQL over runs, points, samples, nodes, cold, requirements (docs/tables.md).")
+    ],
     results: ResultsUri,
     *,
     as_json: AsJson = False,

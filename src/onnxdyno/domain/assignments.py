@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.models import InputRecipe, Signature
 from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured, MemoryReading, ModelState, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkSpec, Point, Protocol
+from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 
 
 class Pass(StrEnum):
@@ -18,6 +20,7 @@ class Pass(StrEnum):
     TIMING = "timing"
     PROFILE = "profile"
     COPY = "copy"
+    COLD = "cold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,10 @@ class Assignment:
     """What an earlier process found of those."""
     explore_ns: int = 0
     """Time for that search."""
+    recipe: SessionRecipe = AS_USERS_GET_IT
+    """How sessions are made in the passes `cold` and `memory`."""
+    files: tuple[str, ...] = ()
+    """The model's files, external data included, for a launch that also reads them through; empty = it does not."""
     copy_to: str | None = None
     """Where the pass `copy` writes a copy with a dynamic batch."""
 
@@ -144,4 +151,5 @@ Event = (
     | Skipped
     | MemoryReading
     | Profile
+    | ColdReading
 )

@@ -1,11 +1,13 @@
 """What is derived from samples. Every missing number has its reason beside it."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.cost import Count
 from onnxdyno.domain.outcomes import Flag, NodeTiming, PointState
 from onnxdyno.domain.plan import Point
+from onnxdyno.domain.sessions import Optimisation
 
 NOT_COUNTED = Count(value=None, reason="the cost of this point was not counted")
 
@@ -82,6 +84,33 @@ class ProfileFinding:
     reason: str | None
 
 
+class ColdPhase(StrEnum):
+    """What a fresh process does before its second call."""
+
+    FILE_READ = "file_read"
+    SESSION = "session"
+    FIRST_RUN = "first_run"
+    FIRST_RUN_OF_SHAPE = "first_run_of_shape"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColdFinding:
+    """One cold number over fresh processes, of which `values_ns` are the readings. None has a reason.
+
+    `page_cache` and `read_bytes` are of a file read: `cached`, or `uncached`: from the disk.
+    """
+
+    phase: ColdPhase
+    time_ns: Estimate
+    values_ns: tuple[int, ...]
+    optimisation: Optimisation | None = None
+    page_cache: str | None = None
+    read_bytes: int | None = None
+    was_cached: bool | None = None
+    """Whether the first process found the files in the page cache."""
+    point: Point | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tier:
     """One requirement tier: a device of the catalogue and what the choice rests on.
@@ -115,3 +144,4 @@ class Findings:
     front: tuple[Point, ...] = ()
     """Points that no other is shown to beat in both latency and throughput."""
     knee: Choice = field(default_factory=lambda: Choice(point=None, value=None, reason="no front was drawn"))
+    cold: tuple[ColdFinding, ...] = ()

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from onnxdyno.domain.axes import AxisSizes, Constraints
+from onnxdyno.domain.cold import FileReading
 from onnxdyno.domain.plan import Point
 
 
@@ -141,6 +142,8 @@ class LaunchReading:
     """(provider, op type, count) from ORT's own graph-assignment record."""
     runtime: tuple[tuple[str, str], ...]
     """(name, value): engine, build, and each provider's options after defaults."""
+    file: FileReading | None = None
+    """How long the model's files took to read before the session; None where nobody asked for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,6 +107,8 @@ class BenchmarkSpec:
     seed: int = 0
     profile: bool = True
     memory: bool = True
+    cold: bool = False
+    """Also cold numbers at every optimisation level, not only at that which users get."""
     rebatch: bool = False
     """Measure a proven copy with a dynamic batch in place of a model whose batch is fixed."""
 

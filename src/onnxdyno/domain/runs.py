@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import LaunchReading, MemoryReading, Outcome, Probe, Profile
@@ -35,6 +36,8 @@ class BenchmarkRun:
     outcomes: tuple[Outcome, ...]
     memory: tuple[MemoryReading, ...]
     profiles: tuple[Profile, ...]
+    cold: tuple[ColdReading, ...] = ()
+    """At every optimisation level, if that was asked; sessions as users get them are those of `launches`."""
     costs: tuple[Cost, ...] = ()
     """By the model's own arithmetic, at the sizes of its points; without the list of nodes."""
 

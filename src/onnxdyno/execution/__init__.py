@@ -3,7 +3,7 @@
 from onnxdyno.domain.assignments import Assignment, Done, Pass, Refused, Unusable
 from onnxdyno.domain.errors import DeviceError, ModelError
 from onnxdyno.execution.probing import probe
-from onnxdyno.execution.readings import copy, profile_at, read_memory_at
+from onnxdyno.execution.readings import copy, profile_at, read_cold_at, read_memory_at
 from onnxdyno.execution.timing import time_turns
 from onnxdyno.execution.workshop import Workshop
 
@@ -22,6 +22,8 @@ def execute(assignment: Assignment, shop: Workshop) -> None:
                 probe(assignment, shop)
             case Pass.TIMING:
                 time_turns(assignment, shop)
+            case Pass.COLD:
+                read_cold_at(assignment, shop)
             case Pass.COPY:
                 copy(assignment, shop)
     except ModelError as error:

@@ -1,13 +1,15 @@
-"""The passes beside the clock: memory, profile, and the copy with a dynamic batch."""
+"""The passes beside the clock: cold, memory, profile, and the copy with a dynamic batch."""
 
 from pathlib import Path
 
 from onnxdyno.domain.assignments import Assignment, Began, Copied, NotCopied, Turn
+from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import RebatchRefused
 from onnxdyno.domain.outcomes import MemoryReading, Profile
 from onnxdyno.domain.sessions import SessionRecipe
 from onnxdyno.execution.feeds import make_feeds
 from onnxdyno.execution.workshop import Workshop, attempt, load_known
+from onnxdyno.measuring.cold import read_cold
 from onnxdyno.measuring.memory import read_memory
 from onnxdyno.measuring.profiling import summarise
 
@@ -18,7 +20,27 @@ def read_memory_at(assignment: Assignment, shop: Workshop) -> None:
     def read(turn: Turn) -> MemoryReading:
         feeds = make_feeds(assignment, turn.point.sizes, 0)
         return read_memory(
-            turn.point, lambda: load_known(assignment, shop).bind(feeds, turn.point.variant), shop.gauge, shop.clock
+            turn.point,
+            lambda: load_known(assignment, shop, assignment.recipe).bind(feeds, turn.point.variant),
+            shop.gauge,
+            shop.clock,
+        )
+
+    attempt(assignment, 0, shop, read)
+
+
+def read_cold_at(assignment: Assignment, shop: Workshop) -> None:
+    """One point only: a second one would find what the first one warmed."""
+
+    def read(turn: Turn) -> ColdReading:
+        feeds = make_feeds(assignment, turn.point.sizes, 0)
+        return read_cold(
+            turn.point,
+            assignment.recipe.optimisation,
+            assignment.launch,
+            load=lambda: load_known(assignment, shop, assignment.recipe),
+            bind=lambda loaded: loaded.bind(feeds, turn.point.variant),
+            clock=shop.clock,
         )
 
     attempt(assignment, 0, shop, read)

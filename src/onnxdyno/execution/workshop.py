@@ -1,10 +1,11 @@
 """What a measuring process works with, and what every pass does with it: load, try one point, say why it failed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from onnxdyno.domain.assignments import Assignment, Began, Event, Turn
+from onnxdyno.domain.cold import FileReading
 from onnxdyno.domain.errors import ModelError, PointError
 from onnxdyno.domain.outcomes import LaunchReading, ModelState, PointState, Skipped
 from onnxdyno.domain.plan import Point
@@ -28,6 +29,8 @@ class Workshop:
     scratch: Path
     confined: tuple[tuple[str, str], ...] = ()
     """(what, how): what this process has given up before a model is loaded."""
+    read_files: Callable[[Sequence[Path]], FileReading | None] = lambda _: None
+    """Read files through before the model is loaded; None where they cannot be read."""
 
 
 def attempt(assignment: Assignment, at: int, shop: Workshop, read: Callable[[Turn], Event | None]) -> bool:
@@ -46,6 +49,7 @@ def attempt(assignment: Assignment, at: int, shop: Workshop, read: Callable[[Tur
 
 
 def load(assignment: Assignment, shop: Workshop, recipe: SessionRecipe = AS_USERS_GET_IT) -> LoadedModel:
+    file = shop.read_files([Path(path) for path in assignment.files]) if assignment.files else None
     loaded = shop.runtime.load(Path(assignment.model_path), assignment.device, assignment.threads, recipe)
     shop.emit(
         LaunchReading(
@@ -54,6 +58,7 @@ def load(assignment: Assignment, shop: Workshop, recipe: SessionRecipe = AS_USER
             providers=loaded.providers,
             assignment=loaded.assignment,
             runtime=(*shop.runtime.versions, *loaded.options, *shop.confined),
+            file=file,
         )
     )
     return loaded

@@ -214,7 +214,7 @@ def _parse(content: bytes, name: str) -> ModelProto:
     functions = [(function.domain, function.name, function.overload) for function in model.functions]
     if len(set(functions)) < len(functions):
         raise _invalid(f"'{name}' defines two local functions of the same name.", "Export the model again.")
-    if not {*map(type, texts(model))} <= {str}:
+    if not all(isinstance(text, str) for text in texts(model)):
         raise _invalid(
             f"'{name}' holds names that are not UTF-8: corrupt?", "Upload the file again or export it again."
         )

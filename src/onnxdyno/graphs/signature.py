@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from onnxdyno.domain.axes import Role
 from onnxdyno.domain.models import Dim, Signature, TensorSpec
@@ -28,7 +28,7 @@ def signature_of(model: ModelProto) -> Signature:
     inputs = fed_inputs(model)
     solved = solve(model, inputs)
     found = weights(model)
-    op_types = Counter((node.domain, node.op_type) for node in nodes(model))
+    every_node = list(nodes(model))
     return Signature(
         inputs=tuple(_spec(value, solved.dims.get(value.name)) for value in inputs),
         outputs=tuple(_output(declared(value), solved) for value in model.graph.output),
@@ -41,8 +41,8 @@ def signature_of(model: ModelProto) -> Signature:
         parameters=sum(weight.elements for weight in found),
         weight_bytes=sum(weight.size_bytes for weight in found),
         precision=precision(model, found, inputs[0].dtype if inputs else "unknown"),
-        node_count=op_types.total(),
-        op_types=tuple((_op_type(*kind), count) for kind, count in op_types.most_common()),
+        node_count=len(every_node),
+        op_types=tuple(Counter(_op_type(node) for node in every_node).most_common()),
         external_files=named_files(model),
         notes=(*solved.notes, *_notes(model, inputs)),
         limits=solved.limits,
@@ -69,8 +69,9 @@ def _output(value: Declared, solved: Solved) -> TensorSpec:
     return _spec(value, tuple(dims))
 
 
-def _op_type(domain: str, op_type: str) -> str:
-    return printable(op_type if domain in _DEFAULT_DOMAINS else f"{domain}:{op_type}")
+def _op_type(node: NodeProto) -> str:
+    is_default = node.domain in _DEFAULT_DOMAINS
+    return printable(node.op_type if is_default else f"{node.domain}:{node.op_type}")
 
 
 def _notes(model: ModelProto, inputs: tuple[Declared, ...]) -> list[str]:

@@ -41,9 +41,10 @@ def tensors(model: ModelProto) -> Iterator[TensorProto]:
         yield from graph.initializer
         for sparse in graph.sparse_initializer:
             yield from _parts(sparse)
-        yield from _attribute_tensors(graph.node)
+    for node in nodes(model):
+        for attribute in node.attribute:
+            yield from attribute_tensors(attribute)
     for function in model.functions:
-        yield from _attribute_tensors(function.node)
         for attribute in function.attribute_proto:
             yield from attribute_tensors(attribute)
 
@@ -53,12 +54,8 @@ def texts(model: ModelProto) -> Iterator[str]:
     yield from (model.producer_name, model.producer_version)
     yield from (opset.domain for opset in model.opset_import)
     for node in nodes(model):
-        yield node.op_type
-        yield node.domain
-        yield from node.input
-        yield from node.output
-        for attribute in node.attribute:
-            yield attribute.name
+        yield from (node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
     for tensor in tensors(model):
         yield tensor.name
         yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
@@ -85,12 +82,6 @@ def attribute_tensors(attribute: AttributeProto) -> Iterator[TensorProto]:
         yield from _parts(attribute.sparse_tensor)
     for sparse in attribute.sparse_tensors:
         yield from _parts(sparse)
-
-
-def _attribute_tensors(within: Iterable[NodeProto]) -> Iterator[TensorProto]:
-    for node in within:
-        for attribute in node.attribute:
-            yield from attribute_tensors(attribute)
 
 
 def _parts(sparse: SparseTensorProto) -> Iterator[TensorProto]:

@@ -206,11 +206,7 @@ def small_integers(tensor: TensorProto) -> tuple[int, ...] | None:
 
 def attribute(node: NodeProto, name: str) -> AttributeProto | None:
     """The attribute of this name, or None."""
-    each: AttributeProto
-    for each in node.attribute:
-        if each.name == name:
-            return each
-    return None
+    return next((a for a in node.attribute if a.name == name), None)
 
 
 def integer(node: NodeProto, name: str, default: int) -> int:
@@ -227,9 +223,4 @@ def integers(node: NodeProto, name: str) -> tuple[int, ...] | None:
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
     """Graphs held by this node (branches of If, bodies of Loop and Scan)."""
-    found = []
-    for each in node.attribute:
-        if each.HasField("g"):
-            found.append(each.g)
-        found.extend(each.graphs)
-    return found
+    return [a.g for a in node.attribute if a.HasField("g")] + [g for a in node.attribute for g in a.graphs]

@@ -106,26 +106,24 @@ class Walk:
             self.inlined += 1
             if self.inlined > MOST_INLINED:
                 return
-        op_type = node.op_type  # protobuf makes a new text at each look
-        called = self.functions.get((node.domain, op_type, node.overload)) if self.functions else None
+        called = self.functions.get((node.domain, node.op_type, node.overload)) if self.functions else None
         if called is not None:
             self.call(trace, node, called)
             return
-        if op_type == "Constant":
+        if node.op_type == "Constant":
             _constant(trace, node)
             return
-        if op_type == "Loop" and node.input and node.input[0] in trace.origins:
+        if node.op_type == "Loop" and node.input and node.input[0] in trace.origins:
             trace.evidence.trips.add(trace.origins[node.input[0]])
         inner = subgraphs(node)  # nested at most as deep as protobuf parses (100 messages), so recursion is bounded
         if inner:
             self.inside(trace, node, inner)
         else:
-            _apply(trace, node, op_type)
-        if op_type in _CARRY:
-            for name in node.input:
-                if name in trace.origins:
-                    trace.origins.update(dict.fromkeys(node.output, trace.origins[name]))
-                    break
+            _apply(trace, node)
+        if node.op_type in _CARRY:
+            origin = next((trace.origins[name] for name in node.input if name in trace.origins), None)
+            for name in node.output if origin is not None else ():
+                trace.origins[name] = str(origin)
 
     def inside(self, trace: Trace, node: NodeProto, inner: Sequence[GraphProto]) -> None:
         """Subgraphs in the scope they see. What both branches of an If agree on is known of its outputs."""
@@ -199,17 +197,17 @@ def _resolved(node: NodeProto, given: dict[str, AttributeProto]) -> NodeProto:
     return copy
 
 
-def _apply(trace: Trace, node: NodeProto, op_type: str) -> None:
+def _apply(trace: Trace, node: NodeProto) -> None:
     """What the rules say of the extents and of the elements of a node's outputs."""
-    rule = _RULES.get(op_type)
+    rule = _RULES.get(node.op_type)
     for name, extents in zip(node.output, rule(trace, node), strict=False) if rule is not None else ():
         if name and extents is not None and len(extents) <= MOST_ELEMENTS:
             trace.extents[name] = extents
-    rule_of_values = arithmetic.VALUES.get(op_type)
+    rule_of_values = arithmetic.VALUES.get(node.op_type)
     values = rule_of_values(trace, node) if rule_of_values is not None and node.output else None
     if values is not None and len(values) <= MOST_ELEMENTS:
         trace.values[node.output[0]] = values
-    if op_type in _KEEP_COUNT and trace.counted and node.input and node.input[0] in trace.counted:
+    if node.op_type in _KEEP_COUNT and node.input and node.input[0] in trace.counted:
         trace.counted.update(dict.fromkeys(node.output[:1], trace.counted[node.input[0]]))
 
 

@@ -81,10 +81,9 @@ def _of_constants(within: "Iterator[NodeProto] | list[NodeProto]") -> Iterator[W
 
 def _made(node: NodeProto, shapes: dict[str, tuple[int, ...]]) -> Weight | None:
     """ConstantOfShape of a stored shape with a value other than 0: how files without weights stand for them."""
-    if node.op_type != "ConstantOfShape" or not node.input or not node.output:
-        return None
-    shape, value = shapes.get(node.input[0]), attribute(node, "value")
-    if shape is None or value is None or prod(shape) > _MOST_MADE_ELEMENTS:
+    shape = shapes.get(node.input[0]) if node.op_type == "ConstantOfShape" and node.input else None
+    value = attribute(node, "value")
+    if shape is None or value is None or not node.output or prod(shape) > _MOST_MADE_ELEMENTS:
         return None
     return Weight(name=node.output[0], dtype=dtype_name(value.t.data_type), elements=prod(shape))
 

@@ -7,6 +7,7 @@ from onnxdyno.domain.assignments import Pass, Ran, Turn
 from onnxdyno.domain.axes import describe
 from onnxdyno.domain.outcomes import Explored, PointState, Probe, Profile, Skipped
 from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.launching.cold import read_levels
 from onnxdyno.launching.driving import Answer
 from onnxdyno.launching.launches import time_points
 from onnxdyno.launching.memories import read_memories
@@ -51,6 +52,7 @@ def _measured(passes: Passes, probe: Probe, run: BenchmarkRun) -> BenchmarkRun:
     passes.total = 2 + len(plan.points) * plan.spec.launches + sum(p.is_plain for p in plan.points) * plan.spec.memory
     memory, failed = read_memories(passes) if plan.spec.memory else ((), ())
     hopeless = {skip.point for skip in failed}
+    cold = tuple(read_levels(passes)) if plan.spec.cold else ()
     timings, timed = time_points(passes, [point for point in plan.points if point not in hopeless])
     profiles = _profile(passes) if plan.spec.profile and plan.base in timed else ()
     return replace(
@@ -60,6 +62,7 @@ def _measured(passes: Passes, probe: Probe, run: BenchmarkRun) -> BenchmarkRun:
         outcomes=(*_excluded(passes), *failed, *timings.outcomes),
         memory=memory,
         profiles=profiles,
+        cold=cold,
     )
 
 

@@ -23,6 +23,7 @@ from onnxdyno.domain.assignments import (
     Turn,
     Unusable,
 )
+from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import DeviceError, ModelError, RebatchRefused
 from onnxdyno.domain.outcomes import (
     Explored,
@@ -43,7 +44,18 @@ MOST_DEATHS = 2
 _LAST_WORDS = 400
 
 Answer = (
-    LaunchReading | Measured | Skipped | MemoryReading | Profile | Ran | Tried | Searched | Explored | Settled | Copied
+    LaunchReading
+    | Measured
+    | Skipped
+    | MemoryReading
+    | Profile
+    | ColdReading
+    | Ran
+    | Tried
+    | Searched
+    | Explored
+    | Settled
+    | Copied
 )
 
 
@@ -120,7 +132,7 @@ def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> 
                     case Ran() | Tried() | Searched() | Explored() | Settled() | Copied():
                         is_done = True
                         yield event
-                    case Measured() | Skipped() | MemoryReading() | Profile():
+                    case Measured() | Skipped() | MemoryReading() | Profile() | ColdReading():
                         answered = (turn or 0) + 1
                         yield event
                     case _:

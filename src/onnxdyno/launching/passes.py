@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from onnxdyno.domain.assignments import Assignment, Pass, Turn
+from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, Point
 from onnxdyno.domain.runs import Origin, Progress
+from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 from onnxdyno.launching.driving import Answer, Limits, drive
 from onnxdyno.launching.pieces import AtPoint, Pieces
 from onnxdyno.ports import ClockNs, Launcher, Ledger
@@ -58,12 +60,18 @@ class Passes:
         self.deadline_ns = self.outside.clock() + round(self.plan.spec.budget_s * 1e9)
 
     def answered(
-        self, passed: Pass, turns: tuple[Turn, ...], launch: int, *, threads: int | None = None
+        self,
+        passed: Pass,
+        turns: tuple[Turn, ...],
+        launch: int,
+        *,
+        threads: int | None = None,
+        recipe: SessionRecipe = AS_USERS_GET_IT,
     ) -> Iterator[LaunchReading | AtPoint]:
         """Answers for each turn: those kept from before, then a process for the rest, each kept as it comes."""
         left = []
         for turn in turns:
-            kept = self.pieces.at(passed, launch, turn.point)
+            kept = self.pieces.at(passed, launch, turn.point, recipe)
             if kept is None:
                 left.append(turn)
             else:
@@ -72,14 +80,19 @@ class Passes:
         cold = self.pieces.launch(launch) if is_launch else None
         if cold is not None:
             yield cold
-        asked = replace(self.assignment(passed, tuple(left), launch), threads=threads or self.plan.threads)
+        asked = replace(
+            self.assignment(passed, tuple(left), launch),
+            threads=threads or self.plan.threads,
+            recipe=recipe,
+            files=self._files() if is_launch else (),
+        )
         for answer in self.answers(asked) if left else ():
             match answer:
                 case LaunchReading():
                     if is_launch:
                         yield self.pieces.keep_launch(answer)
-                case Measured() | Skipped() | MemoryReading() | Profile():
-                    yield self.pieces.keep(passed, launch, answer)
+                case Measured() | Skipped() | MemoryReading() | Profile() | ColdReading():
+                    yield self.pieces.keep(passed, launch, answer, recipe)
                 case _:
                     pass
 
@@ -114,6 +127,10 @@ class Passes:
         """Progress: `step` more of the steps are done."""
         self.done += step
         self.outside.tell(Progress(done=self.done, total=max(self.total, self.done), text=text))
+
+    def _files(self) -> tuple[str, ...]:
+        path = self.plan.model.path
+        return (str(path), *(str(path.parent / name) for name in self.bench.signature.external_files))
 
     def _load_s(self) -> float:
         """Until a session stands: a minute, and a second for every 10 MB of the model."""

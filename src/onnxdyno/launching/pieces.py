@@ -7,12 +7,14 @@ from typing import Self
 
 from onnxdyno import wire
 from onnxdyno.domain.assignments import Pass
+from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, Point
+from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 from onnxdyno.ports import Ledger
 
-AtPoint = Measured | Skipped | MemoryReading | Profile
+AtPoint = Measured | Skipped | MemoryReading | Profile | ColdReading
 """What one pass found at one point."""
 
 
@@ -56,16 +58,16 @@ class Pieces:
         self._keep(self._launch_name(reading.launch), wire.encode(reading))
         return self.launch(reading.launch) or reading
 
-    def at(self, passed: Pass, launch: int, point: Point) -> AtPoint | None:
+    def at(self, passed: Pass, launch: int, point: Point, recipe: SessionRecipe = AS_USERS_GET_IT) -> AtPoint | None:
         """What this pass found at a point, if it is kept."""
-        found = self._read(self._name(passed, launch, point))
+        found = self._read(self._name(passed, launch, point, recipe))
         assert found is None or isinstance(found, AtPoint)  # noqa: S101  kept under this name
         return found
 
-    def keep(self, passed: Pass, launch: int, value: AtPoint) -> AtPoint:
+    def keep(self, passed: Pass, launch: int, value: AtPoint, recipe: SessionRecipe = AS_USERS_GET_IT) -> AtPoint:
         """Keep what this pass found at a point. Raises `StoreError`."""
-        self._keep(self._name(passed, launch, value.point), wire.encode(value))
-        return self.at(passed, launch, value.point) or value
+        self._keep(self._name(passed, launch, value.point, recipe), wire.encode(value))
+        return self.at(passed, launch, value.point, recipe) or value
 
     def _read(self, name: str) -> object:
         body = self.bodies.get(name)
@@ -75,9 +77,10 @@ class Pieces:
         kept = self.ledger.keep(name, body)
         self.bodies[name] = kept if _is_readable(kept) else body
 
-    def _name(self, passed: Pass, launch: int, point: Point) -> str:
+    def _name(self, passed: Pass, launch: int, point: Point, recipe: SessionRecipe) -> str:
         how = [point.variant.value, point.sizes, *([] if point.is_plain else [point.threads, point.concurrency])]
-        identity = json.dumps([self.conditions, *how], ensure_ascii=True)
+        made = [] if recipe == AS_USERS_GET_IT else [repr(recipe)]
+        identity = json.dumps([self.conditions, *how, *made], ensure_ascii=True)
         return f"{passed.value}-{launch}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
     def _launch_name(self, launch: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.devices import Device
-from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, ProfileFinding, Tier
+from onnxdyno.domain.findings import Choice, ColdFinding, Estimate, Findings, PointFinding, ProfileFinding, Tier
 from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
 from onnxdyno.domain.plan import Point, Protocol
 from onnxdyno.domain.runs import BenchmarkRun
@@ -40,6 +40,7 @@ def bench_document(run: BenchmarkRun, findings: Findings) -> Document:
         "constraints": list(run.plan.constraints.describe()),
         "points": [_point(point, run.plan.threads, findings.front) for point in findings.points],
         "findings": _findings(findings),
+        "cold": [_cold(each) for each in findings.cold],
         "cost": next((_cost(cost) for cost in run.costs if cost.sizes == run.plan.base.sizes), None),
         "requirements": [_tier(tier) for tier in findings.tiers],
     }
@@ -303,6 +304,22 @@ def _profile(profile: ProfileFinding) -> Document:
             for each in listed
         ],
     }
+
+
+def _cold(cold: ColdFinding) -> Document:
+    found: Document = {
+        "phase": cold.phase.value,
+        "optimisation": cold.optimisation and cold.optimisation.value,
+        "page_cache": cold.page_cache,
+        "variant": cold.point.variant.value if cold.point else None,
+        "axes": dict(cold.point.sizes) if cold.point else None,
+        "launches": len(cold.values_ns),
+        "read_bytes": cold.read_bytes,
+        "was_cached": cold.was_cached,
+        "reasons": {},
+    }
+    _put(found, found["reasons"], ("time_ms", "time_ci_ms"), cold.time_ns, _NS_PER_MS)
+    return found
 
 
 def _tier(tier: Tier) -> Document:

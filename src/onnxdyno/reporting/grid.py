@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from onnxdyno.domain.axes import describe
 from onnxdyno.domain.devices import Device
-from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, ProfileFinding
+from onnxdyno.domain.findings import Choice, ColdFinding, ColdPhase, Estimate, Findings, PointFinding, ProfileFinding
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import points as layout
 from onnxdyno.reporting import units
@@ -134,6 +134,29 @@ def nodes_grid(profile: ProfileFinding, most: int = 10) -> Grid:
         rows=rows,
         caption=profile_caption(profile),
     )
+
+
+def cold_grid(findings: Findings) -> Grid:
+    """What comes before the second call: only what was measured, and what users get; shapes stand with their points."""
+    shown = [each for each in findings.cold if each.phase is not ColdPhase.FIRST_RUN_OF_SHAPE and _is_shown(each)]
+    unit = units.latency_unit([each.time_ns.value for each in shown])
+    rows = tuple((Cell(text=_cold_name(each)), _interval(each.time_ns, unit)) for each in shown)
+    columns = (Column(title="cold, in fresh processes"), Column(title=f"time {unit.name}", is_number=True))
+    return Grid(title="Before the second call", columns=columns, rows=rows)
+
+
+def _is_shown(cold: ColdFinding) -> bool:
+    return cold.time_ns.value is not None or cold.phase is ColdPhase.FILE_READ
+
+
+def _cold_name(cold: ColdFinding) -> str:
+    match cold.phase:
+        case ColdPhase.FILE_READ:
+            return f"{cold.page_cache} read of {units.size(cold.read_bytes)}"
+        case ColdPhase.SESSION:
+            return f"session, optimisation {cold.optimisation}"
+        case ColdPhase.FIRST_RUN | ColdPhase.FIRST_RUN_OF_SHAPE:
+            return f"first call, optimisation {cold.optimisation}"
 
 
 def choices_grid(run: BenchmarkRun, findings: Findings) -> Grid:

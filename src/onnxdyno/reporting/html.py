@@ -28,6 +28,7 @@ def page(run: BenchmarkRun, findings: Findings) -> str:
         _charts(run, findings),
         _points(run, findings),
         f'<div class="pair">{_nodes(findings)}{_choices(run, findings)}</div>',
+        _table_section(tables.cold_grid(findings)) if findings.cold else "",
         _tiers(findings),
         _warnings(findings),
         _facts("How it was measured", prose.method(run)),

@@ -93,6 +93,8 @@ def bench(run: BenchmarkRun, findings: Findings) -> RenderableType:
             parts += [Text(), _Sheet(grid=tables.nodes_grid(profile, _SHOWN_NODES))]
         else:
             parts += [Text(), _heading("Slowest nodes", ""), _line(profile.reason or "no profile was made")]
+    if findings.cold:
+        parts += [Text(), _Sheet(grid=tables.cold_grid(findings))]
     parts += [Text(), *_choices(run, findings), Text(), *_tiers(findings)]
     if findings.warnings:
         parts += [Text(), _stories("Warnings", [("!", warning) for warning in findings.warnings])]

@@ -8,10 +8,12 @@ from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.domain.text import printable
 from onnxdyno.ports import ObjectStore
 from onnxdyno.storage import keys
-from onnxdyno.storage.rows import node_rows, point_rows, requirement_rows, run_row
+from onnxdyno.storage.rows import cold_rows, node_rows, point_rows, requirement_rows, run_row
 from onnxdyno.storage.samples import samples_table
 from onnxdyno.storage.tables import PARTITION, SCHEMAS, from_rows, to_parquet
 
+_YOUNGER = ("cold",)
+"""Tables that runs of older versions do not have."""
 _CONFINED = (
     "SET TimeZone = 'UTC'",
     "SET enable_progress_bar = false",
@@ -34,6 +36,7 @@ def commit(results: ObjectStore, run: BenchmarkRun, findings: Findings) -> str:
     _write(results, "points", run, to_parquet(from_rows("points", point_rows(run, findings))))
     _write(results, "samples", run, to_parquet(samples_table(run)))
     _write(results, "nodes", run, to_parquet(from_rows("nodes", node_rows(run, findings))))
+    _write(results, "cold", run, to_parquet(from_rows("cold", cold_rows(run, findings))))
     _write(results, "requirements", run, to_parquet(from_rows("requirements", requirement_rows(run, findings))))
     results.put_if_absent(row_key, to_parquet(from_rows("runs", (run_row(run, findings),))))
     return uri
@@ -85,11 +88,16 @@ def _datasets(results: ObjectStore, runs: tuple[keys.TableKey, ...]) -> dict[str
     from pyarrow import dataset
 
     system, base = results.filesystem()
+    younger = {key for table in _YOUNGER for key in _keys_of(results, table)}
     make: Any = dataset.dataset  # not typed
     partitioning = dataset.HivePartitioning(pa.schema([(PARTITION, pa.string())]), segment_encoding="none")
     return {
         table: make(
-            [f"{base}/{keys.table_key(table, run.device_class, run.run_id)}" for run in runs],
+            [
+                f"{base}/{key}"
+                for key in (keys.table_key(table, run.device_class, run.run_id) for run in runs)
+                if table not in _YOUNGER or key in younger
+            ],
             schema=schema,
             format="parquet",
             filesystem=system,
@@ -97,6 +105,10 @@ def _datasets(results: ObjectStore, runs: tuple[keys.TableKey, ...]) -> dict[str
         )
         for table, schema in SCHEMAS.items()
     }
+
+
+def _keys_of(results: ObjectStore, table: str) -> tuple[str, ...]:
+    return tuple(version.key for version in results.list(keys.table_prefix(table)))
 
 
 def _refused(results: ObjectStore, error: Exception) -> UsageError | InfrastructureError:

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Any
 
 from onnxdyno.domain.axes import AxisSizes, Role
-from onnxdyno.domain.findings import Choice, Estimate, Findings, PointFinding, ProfileFinding, Tier
+from onnxdyno.domain.findings import Choice, ColdFinding, Estimate, Findings, PointFinding, ProfileFinding, Tier
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import Measured, Outcome, Skipped
 from onnxdyno.domain.plan import Point
@@ -14,6 +14,7 @@ from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.storage.jsontext import finite, json_text
 from onnxdyno.storage.rowtypes import (
     AxisEntry,
+    ColdRow,
     FactEntry,
     LaunchEntry,
     NodeRow,
@@ -85,6 +86,11 @@ def node_rows(run: BenchmarkRun, findings: Findings) -> tuple[NodeRow, ...]:
         for profile in findings.profiles
         for rank, finding in enumerate(profile.nodes, start=1)
     )
+
+
+def cold_rows(run: BenchmarkRun, findings: Findings) -> tuple[ColdRow, ...]:
+    """One row per cold number, in the order of the findings."""
+    return tuple(_cold(run, finding) for finding in findings.cold)
 
 
 def requirement_rows(run: BenchmarkRun, findings: Findings) -> tuple[RequirementRow, ...]:
@@ -277,6 +283,22 @@ def _outcome(outcome: Outcome) -> OutcomeEntry:
                 outputs=(),
                 input_sha256=None,
             )
+
+
+def _cold(run: BenchmarkRun, finding: ColdFinding) -> ColdRow:
+    return ColdRow(
+        **_key(run),
+        phase=finding.phase.value,
+        optimisation=finding.optimisation and finding.optimisation.value,
+        page_cache=finding.page_cache,
+        variant=finding.point.variant.value if finding.point else None,
+        axes=finding.point.sizes if finding.point else None,
+        launches=len(finding.values_ns),
+        **_estimate("time", finding.time_ns),
+        read_bytes=finding.read_bytes,
+        was_cached=finding.was_cached,
+        values_ns=finding.values_ns,
+    )
 
 
 def _requirement(run: BenchmarkRun, tier: Tier) -> RequirementRow:

@@ -262,6 +262,42 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ColdRow:
+    """One cold number of a run, over fresh processes: what a model costs before its second call."""
+
+    run_id: Annotated[str, "The run; joins every table."]
+    device_class: Annotated[
+        str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
+    ]
+    model_sha256: Annotated[str, "Identity of the model, external data included."]
+    phase: Annotated[
+        str,
+        "`file_read`, `session` (creation), `first_run` (the first call of a process) or `first_run_of_shape` (the "
+        "first call of a shape in a launch, others of other shapes before it).",
+    ]
+    optimisation: Annotated[
+        str | None, "`none`, `basic`, `extended`, `layout` or `all` (what users get); null for a file read."
+    ]
+    page_cache: Annotated[
+        str | None, "Of a file read: `cached`, or `uncached` (the kernel was asked to drop the files and did)."
+    ]
+    variant: Annotated[str | None, "Variant of the call; null where nothing is called."]
+    axes: Annotated[Axes | None, "Sizes of the call; null where nothing is called."]
+    launches: Annotated[int, "Fresh processes behind it."]
+    time_ms: Annotated[float | None, "Median over these processes, milliseconds."]
+    time_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `time_ms`."]
+    time_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `time_ms`."]
+    time_reason: Annotated[str | None, "Why `time_ms` or its interval is null."]
+    read_bytes: Annotated[
+        int | None, "Of a file read: bytes from the start of the model's files, external data included; at most 64 MiB."
+    ]
+    was_cached: Annotated[
+        bool | None, "Of a file read: whether the first process found the files in the page cache; null = not told."
+    ]
+    values_ns: Annotated[tuple[int, ...], "What each process read, nanoseconds."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequirementRow:
     """One requirement tier of a run: a device of the catalogue and what the choice rests on."""
 
@@ -284,4 +320,4 @@ class RequirementRow:
     reason: Annotated[str, "What the choice rests on, or why there is none."]
 
 
-Row = RunRow | PointRow | SampleRow | NodeRow | RequirementRow
+Row = RunRow | PointRow | SampleRow | NodeRow | ColdRow | RequirementRow

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from onnxdyno.domain.text import storable
-from onnxdyno.storage.rowtypes import NodeRow, PointRow, RequirementRow, Row, RunRow, SampleRow
+from onnxdyno.storage.rowtypes import ColdRow, NodeRow, PointRow, RequirementRow, Row, RunRow, SampleRow
 
 PARTITION = "device_class"
 """The hive partition column: in the path of a file, not in the file."""
@@ -25,6 +25,7 @@ ROW_TYPES: Mapping[str, type[Row]] = {
     "points": PointRow,
     "samples": SampleRow,
     "nodes": NodeRow,
+    "cold": ColdRow,
     "requirements": RequirementRow,
 }
 
@@ -207,6 +208,19 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         _some("input_shapes", _TEXT),
         _some("output_shapes", _TEXT),
         _some("is_complete", _FLAG),
+    ),
+    "cold": (
+        *_KEY,
+        _some("phase", _TEXT),
+        _maybe("optimisation", _TEXT),
+        _maybe("page_cache", _TEXT),
+        _maybe("variant", _TEXT),
+        _maybe("axes", AXES),
+        _some("launches", _COUNT),
+        *_estimate("time"),
+        _maybe("read_bytes", _INT),
+        _maybe("was_cached", _FLAG),
+        _some("values_ns", _many(_INT)),
     ),
     "requirements": (
         *_KEY,

@@ -76,7 +76,7 @@ class Liveness:
         for name in reads:
             self._release(name, 1)
         for name, _ in made:
-            if name not in self._uses and name not in self._kept:
+            if not self._uses[name] and name not in self._kept:
                 self._release(name, 0)
 
     def _allocate(self, name: str, value: Value) -> None:

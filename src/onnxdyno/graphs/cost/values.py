@@ -46,9 +46,9 @@ class NotCounted(Exception):
     """Inside this package: something cannot be counted; the text says why. It becomes a reason beside a None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """One tensor, compared by identity. `shape` None = rank unknown; `known` = all its elements, if few and certain.
+    """One tensor. `shape` None = rank unknown; `known` = all its elements, if few and certain.
 
     `is_constant`: it does not change from run to run (a weight, or computed from weights only).
     `other_type` is set for sequences, optionals and maps, which have no shape.
