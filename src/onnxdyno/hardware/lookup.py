@@ -1,0 +1,75 @@
+"""The catalogue as one value, and a device by what a person calls it: exactly, or refused with the nearest names."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+
+from onnxdyno.domain.errors import SpecError
+from onnxdyno.domain.text import printable
+from onnxdyno.hardware.catalogue import accelerators, cpus, instances
+from onnxdyno.hardware.records import Accelerator, CpuModel, Instance
+from onnxdyno.hardware.sustained import Sustained, sustained
+
+AnyDevice = Accelerator | CpuModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What is known of devices; pass your own to predict for a device that the package does not know."""
+
+    accelerators: tuple[Accelerator, ...]
+    cpus: tuple[CpuModel, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    sustained: tuple[Sustained, ...] = ()
+
+    @property
+    def devices(self) -> tuple[AnyDevice, ...]:
+        """Every GPU, then every CPU."""
+        return (*self.accelerators, *self.cpus)
+
+    def find(self, text: str) -> AnyDevice:
+        """The one device with this id, name or NVML name, whatever its case; `_` counts as a space.
+
+        Raises `SpecError`: unknown, with the nearest ids; or an NVML name that several cards share, with their ids.
+        """
+        wanted = _plain(text)
+        for names in (_ids, _names):
+            matching = [each for each in self.devices if wanted in names(each)]
+            if len(matching) == 1:
+                return matching[0]
+            if matching:
+                shared = ", ".join(each.id for each in matching)
+                raise SpecError(f"device {printable(text)!r} is the name of several: {shared}. Give one of these ids.")
+        raise SpecError(
+            f"device {printable(text)!r} is not in the catalogue. Nearest: {', '.join(self.nearest(text))}. "
+            "`onnxdyno hardware` lists all."
+        )
+
+    def nearest(self, text: str) -> tuple[str, ...]:
+        """Up to three ids whose id or name looks most like `text`; for messages only, never a match."""
+        by_name = {name: each.id for each in self.devices for name in (*_ids(each), *_names(each))}
+        close = get_close_matches(_plain(text), by_name, n=12, cutoff=0.0)
+        return tuple(dict.fromkeys(by_name[name] for name in close))[:3]
+
+    def sustained_of(self, accelerator_id: str) -> Sustained | None:
+        """What was measured on it, or None."""
+        return next((each for each in self.sustained if each.accelerator_id == accelerator_id), None)
+
+
+@cache
+def shipped() -> Catalogue:
+    """The catalogue of this package. Raises `CatalogueError`."""
+    return Catalogue(accelerators=accelerators(), cpus=cpus(), instances=instances(), sustained=sustained())
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("_", " ").casefold().split())
+
+
+def _ids(device: AnyDevice) -> tuple[str, ...]:
+    return (_plain(device.id),)
+
+
+def _names(device: AnyDevice) -> tuple[str, ...]:
+    nvml_name = device.nvml_name if isinstance(device, Accelerator) else None
+    return (_plain(device.name), *((_plain(nvml_name),) if nvml_name is not None else ()))
