@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onnxdyno.cli import screen
+from onnxdyno.cli import hardware, predict, screen
 from onnxdyno.domain.errors import NothingMeasured, UsageError
 from onnxdyno.domain.text import printable
 
@@ -219,6 +219,10 @@ def query(
             screen.write(screen.rows_csv(found))
         else:
             screen.show(screen.rows_table(found))
+
+
+app.command()(predict.predict)
+app.command()(hardware.hardware)
 
 
 def _spec(path: Path | None) -> dict[str, Any]:

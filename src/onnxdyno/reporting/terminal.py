@@ -154,6 +154,16 @@ def devices(found: tuple[Device, ...]) -> RenderableType:
     return Group(*parts, *([Text(), _stories("Not readable here", told)] if told else []))
 
 
+def sheet(grid: Grid) -> RenderableType:
+    """Any grid as a table."""
+    return _Sheet(grid=grid)
+
+
+def facts(title: str, told: list[tuple[str, str]]) -> RenderableType:
+    """Labelled facts under a title."""
+    return _stories(safe.terminal(title), told)
+
+
 def refusal(state: str, reason: str, remedy: str) -> Text:
     """One line for a model that cannot be measured."""
     return Text.assemble((safe.terminal(state), "bold red"), ": ", safe.terminal(tables.joined(reason, remedy)))

@@ -1,0 +1,35 @@
+"""`onnxdyno hardware`: the catalogue of devices, each with its sources."""
+
+from typing import Annotated
+
+import typer
+
+from onnxdyno.cli import screen
+from onnxdyno.domain.errors import SpecError
+
+Id = Annotated[str | None, typer.Argument(help="One device: id, name or NVML name.", show_default=False)]
+Market = Annotated[
+    str | None,
+    typer.Option(help="Only datacenter, workstation, desktop, laptop, edge or cloud devices.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object (docs/json.md) instead of a table.")]
+
+
+def hardware(device: Id = None, *, market: Market = None, as_json: AsJson = False) -> None:
+    """List the devices that the catalogue knows, or everything it knows of one, with sources and confidence."""
+    from onnxdyno.hardware.catalogue import MARKETS
+    from onnxdyno.hardware.lookup import shipped
+    from onnxdyno.reporting import documents, predictions, terminal
+
+    with screen.one_line_errors(as_json=as_json):
+        known = shipped()
+        if market not in (None, "cloud", *MARKETS):
+            raise SpecError(f"market {market!r} is not known. Give one of {', '.join((*MARKETS, 'cloud'))}.")
+        chosen = known.devices if device is None else (known.find(device),)
+        chosen = tuple(each for each in chosen if market in (None, each.market))
+        if as_json:
+            screen.write(documents.dumps(predictions.hardware_document(known, chosen)))
+        elif device is not None and chosen:
+            screen.show(terminal.facts(chosen[0].name, predictions.device_lines(known, chosen[0])))
+        else:
+            screen.show(terminal.sheet(predictions.hardware_grid(chosen)))
