@@ -58,6 +58,7 @@ def test_a_documented_command_works(page: str, command: str, tmp_path: Path) -> 
     (tmp_path / "model.bench.yaml").write_text(
         "budget_s: 5\nlaunches: 1\n"
     )  # the spec of a sidecar, so that it is quick
+    (tmp_path / "nodes.csv").write_text("kind,flops,bytes,latency_ms\nGemm,1e11,1e8,25\nRelu,1e7,5e8,2.2\n")
     program, *arguments = shlex.split(command)
     assert program == "onnxdyno", f"{page}: who runs `{command}`? Name it in ELSEWHERE."
     done = subprocess.run(

@@ -11,13 +11,15 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 import factories as make
+from onnxdyno.analysis.prediction import NodeCost, predict
 from onnxdyno.domain.axes import Role, axis_sizes
 from onnxdyno.domain.findings import Estimate, Findings
 from onnxdyno.domain.models import Dim, TensorSpec
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import BenchmarkSpec
 from onnxdyno.domain.runs import BenchmarkRun
-from onnxdyno.reporting import documents
+from onnxdyno.hardware.lookup import shipped
+from onnxdyno.reporting import documents, predictions
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAN, INFINITY = float("nan"), float("inf")
@@ -61,7 +63,7 @@ def run_and_findings() -> tuple[BenchmarkRun, Findings]:
     return run, make.findings((make.point_finding(base, 1_234_567.0), make.skipped_finding(large, PointState.OOM)))
 
 
-@pytest.mark.parametrize("name", ["bench", "inspect", "summary", "error"])
+@pytest.mark.parametrize("name", ["bench", "inspect", "summary", "error", "predict", "hardware"])
 def test_the_schemas_are_schemas(name: str) -> None:
     Draft202012Validator.check_schema(schema(name))
 
@@ -207,6 +209,19 @@ def test_what_was_asked_is_in_the_document() -> None:
     assert (protocol["launches"], protocol["latency_target_ms"], protocol["threads"]) == (7, 12.5, 3)
 
 
+def test_a_prediction_is_what_the_schema_says() -> None:
+    nodes = (NodeCost(kind="Gemm", flops=1e11, bytes=1e8, latency_ns=2e7),)
+    found = predict(nodes, "t4", ["t4", "l4", "xeon-8375c"])
+    read = validate("predict", predictions.predict_document(found, HOSTILE, len(nodes)))
+    for each in read["predictions"]:
+        assert {name for name, value in each.items() if value is None} == set(each["reasons"])
+
+
+def test_every_device_of_the_catalogue_is_what_the_schema_says() -> None:
+    read = validate("hardware", predictions.hardware_document(shipped(), shipped().devices))
+    assert len(read["devices"]) == len(shipped().devices)
+
+
 def test_every_key_of_the_schema_is_explained() -> None:
     page = (DOCS / "json.md").read_text(encoding="utf-8")
 
@@ -222,7 +237,7 @@ def test_every_key_of_the_schema_is_explained() -> None:
     tails = {f"{name}_ci_ms" for name in ("p90", "p95", "p99")}
     unexplained = {
         key
-        for name in ("bench", "inspect", "error")
+        for name in ("bench", "inspect", "error", "predict", "hardware")
         for key in keys(schema(name)) - constants - tails
         if not any(spelt in page for spelt in (f"`{key}`", f"`{key}[]`", f'"{key}"'))
     }

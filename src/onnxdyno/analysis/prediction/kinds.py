@@ -30,8 +30,8 @@ _NAMES = {
         groupqueryattention packedattention""",
     OpClass.CONV: """conv conv1d conv2d conv3d convtranspose fusedconv nhwcconv nhwcfusedconv qlinearconv convinteger
         deformconv""",
-    OpClass.ELEMENTWISE: """elem elementwise add sub mul div pow sqrt exp log erf abs neg relu leakyrelu prelu elu gelu fastgelu
-        biasgelu quickgelu silu sigmoid tanh clip hardswish hardsigmoid where equal greater less not and or
+    OpClass.ELEMENTWISE: """elem elementwise add sub mul div pow sqrt exp log erf abs neg relu leakyrelu prelu elu gelu
+        fastgelu biasgelu quickgelu silu sigmoid tanh clip hardswish hardsigmoid where equal greater less not and or
         cast permute expand quantizelinear dequantizelinear reciprocal floor ceil round sin cos softplus
         mish swish min max mod sum mean concat split slice pad transpose tile copy contiguous""",
     OpClass.NORM: """ln layernorm layernormalization skiplayernormalization simplifiedlayernormalization groupnorm

@@ -1,0 +1,68 @@
+"""`onnxdyno predict` and `onnxdyno hardware`, run as a person runs them, without a process of their own."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from onnxdyno.cli.commands import app
+
+PROFILE = "kind,flops,bytes,latency_ms\nlinear,1e11,1e8,25\nelem,1e7,5e8,2.2\nnoop,0,0,0.01\n"
+
+
+def written(folder: Path, text: str = PROFILE) -> str:
+    path = folder / "nodes.csv"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_profile_gives_a_table_with_an_interval(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(
+        app, ["predict", "--profile", written(tmp_path), "--from", "t4", "--to", "l4", "--to", "v100-pcie-32gb"]
+    )
+    assert ran.exit_code == 0
+    assert "v100-pcie-32gb" in ran.stdout
+    assert "interpolated" in ran.stdout
+
+
+def test_json_is_one_object_with_a_prediction_per_target(tmp_path: Path) -> None:
+    arguments = [
+        "predict",
+        "--profile",
+        written(tmp_path),
+        "--from",
+        "Tesla T4",
+        "--to",
+        "l4",
+        "--to",
+        "rtx-4090",
+        "--json",
+    ]
+    document = json.loads(CliRunner().invoke(app, arguments).stdout)
+    assert [each["target_id"] for each in document["predictions"]] == ["l4", "rtx-4090"]
+    for each in document["predictions"]:
+        assert each["low_ms"] < each["latency_ms"] < each["high_ms"]
+
+
+def test_an_unknown_device_is_refused_with_the_nearest_names(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(
+        app, ["predict", "--profile", written(tmp_path), "--from", "t4", "--to", "rtx4099", "--json"]
+    )
+    assert ran.exit_code == 2
+    assert "rtx-4090" in json.loads(ran.stdout)["error"]["reason"]
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["predict", "--profile", str(tmp_path / "none.csv"), "--from", "t4", "--to", "l4"])
+    assert ran.exit_code == 2
+    assert "No such file" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_catalogue_is_listed_by_market_and_shown_by_id() -> None:
+    edge = json.loads(CliRunner().invoke(app, ["hardware", "--market", "edge", "--json"]).stdout)["devices"]
+    assert {each["market"] for each in edge} == {"edge"}
+    shown = CliRunner().invoke(app, ["hardware", "Tesla T4"])
+    assert shown.exit_code == 0
+    assert "confidence" in shown.stdout
+    assert CliRunner().invoke(app, ["hardware", "--market", "toaster"]).exit_code == 2
