@@ -112,8 +112,8 @@ HEAD = """# Models: how they are read, and what was found in real ones
 - **A fixed batch stays fixed**, unless `--rebatch` is given: a copy with a dynamic batch is made, proven equal to the
   original item by item (with seeded random weights where a model's own make all items equal), and labelled.
 - **Reading runs nothing.** Weights in external files are hashed, since they are part of a model's identity, and not
-  otherwise read. Time grows with the number of nodes: `python benchmarks/reading_speed.py` shows it (100,000 nodes in
-  about 3 s and 50 MB beyond the protobuf on the machine it was written on; aim 5 s and 500 MB).
+  otherwise read. Time and memory grow with the number of nodes and not faster, and the peak beyond
+  the parsed protobuf stays small: `python benchmarks/reading_speed.py` (docs/cost.md has its numbers).
 - **Hostile files** end in one line: `python benchmarks/fuzz_reading.py --minutes 10 tests/cases` mutates models for as
   long as you like.
 
