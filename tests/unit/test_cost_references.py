@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cost_check import PUBLISHED, Published, counted, first_sizes, path_of, runtime_reading
+from benchmarks.cost_differences import DIFFERENCES, rows, table
 from onnxdyno.domain.axes import axis_sizes
 from onnxdyno.domain.cost import NodeCost
 from onnxdyno.graphs.cost import cost_at
@@ -52,6 +53,17 @@ def test_macs_agree_with_what_was_published_within_two_percent_or_as_explained(p
     else:
         expected = CORRECTED.get(published.file, published.macs)
         assert cost.flops.value / 2 == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("file", DIFFERENCES)
+def test_a_difference_is_taken_apart_in_groups_that_add_up_to_it(file: str) -> None:
+    published = next(each for each in PUBLISHED if each.file == file)
+    cost = counted(published, here(file))
+    found = rows(DIFFERENCES[file], cost)
+    assert sum(row.ours for row in found) == pytest.approx((cost.flops.value or 0) / 2e6)
+    assert sum(row.published for row in found) == pytest.approx(published.macs / 1e6)
+    assert all(row.ours for row in found[: len(DIFFERENCES[file].groups)])
+    assert table(found).count("\n") == len(found) + 2
 
 
 @pytest.mark.parametrize("published", [each for each in PUBLISHED if each.parameters], ids=lambda each: each.file)
