@@ -25,3 +25,14 @@ def test_the_same_bytes_under_two_names_share_one_copy(tmp_path: Path, monkeypat
     assert first.ref.sha256 == second.ref.sha256 != load(CASES / "static_batch1.onnx").ref.sha256
     assert (first.ref.name, second.ref.name) == ("first.rebatched.onnx", "second.rebatched.onnx")
     assert len(list((tmp_path / "cache" / "copies").iterdir())) == 1
+
+
+def test_a_copy_that_is_not_whole_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONNXDYNO_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("ONNXDYNO_LOCK_DIR", str(tmp_path / "locks"))
+    shutil.copyfile(CASES / "static_batch1.onnx", tmp_path / "model.onnx")
+    pulled = app.Pulled(local=load(tmp_path / "model.onnx"), sidecar=None, sidecar_key=None)
+    first = app.prepare(pulled, on=app.device(), parameters={"rebatch": True}).local
+    first.path.unlink()
+    again = app.prepare(pulled, on=app.device(), parameters={"rebatch": True}).local
+    assert load(again.path).ref.sha256 == first.ref.sha256

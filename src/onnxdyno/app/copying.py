@@ -1,6 +1,7 @@
 """A model with a fixed batch, if its spec asks for it: measured as a proven copy whose batch is dynamic."""
 
 import errno
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,7 +30,8 @@ def prepare(pulled: Pulled, *, on: Device, parameters: Mapping[str, Any] | None 
     planned = planning.expand(spec, signature, pulled.local, on)
     folder = places.surroundings().cache_folder / "copies" / pulled.local.ref.sha256
     target, said = folder / "model.onnx", folder / "shown.txt"
-    if not said.exists():
+    if not (said.exists() and target.exists()):
+        shutil.rmtree(folder, ignore_errors=True)  # what is left of another version of this program is no copy
         with _making(folder) as fresh, places.launcher(planned, lambda _: None) as launcher:
             how = launching.copy_with_batch(
                 planned, fresh / target.name, launcher=launcher, memory_limit_bytes=places.memory_limit_bytes()
