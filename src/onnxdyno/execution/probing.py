@@ -11,8 +11,8 @@ from onnxdyno.graphs.constraints import conclude, next_probe
 from onnxdyno.planning.exploring import next_to_explore, question
 from onnxdyno.ports import LoadedModel
 
-EXPLORING_CALLS = 5
-EXPLORING_NS = 50_000_000
+EXPLORING_CALLS = 8
+EXPLORING_NS = 80_000_000
 """Calls at each explored size end after so many, or so much time; at least one."""
 
 
