@@ -112,9 +112,45 @@ def test_a_profile_is_seen_as_arithmetic_traffic_and_launches() -> None:
 
 
 def test_luck_is_shrunk_and_what_is_beyond_luck_transfers_whole() -> None:
-    regime = np.array([COMPUTE, COMPUTE, LAUNCH], dtype=np.int8)
-    kept = transferred(np.array([0.2, 3.0, 0.2]), regime, replace(PRIOR, transfer_compute=0.25, transfer_launch=1.0))
-    assert kept == pytest.approx([0.05, 0.25 * np.log(2) + 3 - np.log(2), 0.2])
+    seen = replace(
+        see(columns([node(), node(), node("noop"), node("Conv")]), rates(), PRIOR),
+        residual=np.array([0.2, 3.0, 0.2, 0.2]),
+        regime=np.array([COMPUTE, COMPUTE, LAUNCH, COMPUTE], dtype=np.int8),
+    )
+    numbers = replace(PRIOR, transfer_compute=0.25, transfer_launch=1.0, transfer_unchecked=0.6, transfer_alike=0.75)
+    kept = transferred(seen, numbers, is_alike=False)
+    assert kept == pytest.approx([0.05, 0.25 * np.log(2) + 3 - np.log(2), 0.2, 0.12])
+    assert transferred(seen, numbers, is_alike=True)[0] == pytest.approx(0.15)
+
+
+def test_kernel_luck_transfers_to_a_gpu_that_runs_the_same_kernels() -> None:
+    def ratio(target: str) -> float:
+        calm, lucky = (predict((node(latency_ns=took),), "a100-pcie-40gb", [target])[0] for took in (6.6e6, 9.9e6))
+        assert calm.latency_ns is not None
+        assert lucky.latency_ns is not None
+        return lucky.latency_ns / calm.latency_ns
+
+    assert ratio("a100-pcie-80gb") > 1.3
+    assert ratio("v100-pcie-32gb") < 1.05
+
+
+def test_a_model_of_operators_that_were_not_checked_says_so_and_is_less_sure() -> None:
+    convs, products = (predict((node(kind),), "t4", ["v100-pcie-32gb"])[0] for kind in ("Conv", "Gemm"))
+    assert (convs.basis, products.basis) == (Basis.EXTRAPOLATED, Basis.INTERPOLATED)
+    assert "not checked" in convs.notes[0]
+    assert (convs.high_ns or 0) / (convs.low_ns or 1) > (products.high_ns or 0) / (products.low_ns or 1)
+
+
+def test_a_node_faster_than_its_dtype_allows_is_doubted() -> None:
+    found = predict((node(latency_ns=2e6),), "t4", ["v100-pcie-32gb"])[0]
+    assert any("another dtype" in note for note in found.notes)
+
+
+def test_times_of_kernels_alone_do_not_turn_into_times_of_calls() -> None:
+    kernels = tuple(node("Relu", 1e3, 1e4, 2e3) for _ in range(100))
+    found = predict(kernels, "t4", ["v100-pcie-32gb"])[0]
+    assert found.latency_ns is not None
+    assert found.latency_ns < 1.3 * 100 * 2e3
 
 
 def test_a_profile_projected_to_its_own_device_with_full_transfer_is_itself() -> None:

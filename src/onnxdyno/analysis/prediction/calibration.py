@@ -41,7 +41,9 @@ class Calibration:
 
     `efficiency` is in the order of `OpClass`. `floor_ns`: the time of a node that does next to nothing, where the
     profile does not show it; `floor_transfer`: how much of the source's own floor (its host) is expected at the target.
-    `hull`: least and most (FLOP/s, bytes/s) of the GPUs behind it.
+    `transfer_alike` holds between GPUs of one compute capability, which run the same kernels; `transfer_unchecked` for
+    classes without evidence. Neither is fitted. `hull`: least and most (FLOP/s, bytes/s) of the GPUs behind it, which
+    are of these `architectures`.
     """
 
     efficiency: tuple[float, ...]
@@ -51,6 +53,9 @@ class Calibration:
     floor_ns: float
     floor_transfer: float
     wave_flop_per_unit: float
+    transfer_alike: float = 0.75
+    transfer_unchecked: float = 0.6
+    architectures: tuple[str, ...] = ()
     quantiles: tuple[Quantile, ...] = ()
     hull: tuple[tuple[float, float], tuple[float, float]] | None = None
     source: str = ""
@@ -92,6 +97,9 @@ def from_document(read: dict[str, Any]) -> Calibration:
         floor_ns=float(read["floor_ns"]),
         floor_transfer=float(read["transfer"]["floor"]),
         wave_flop_per_unit=float(read["wave_flop_per_unit"]),
+        transfer_alike=float(read["transfer"]["alike"]),
+        transfer_unchecked=float(read["transfer"]["unchecked"]),
+        architectures=tuple(map(str, read["architectures"])),
         quantiles=tuple(
             Quantile(
                 relation=Relation(each["relation"]),
@@ -118,9 +126,12 @@ def to_document(calibration: Calibration) -> dict[str, Any]:
             "memory": _short(calibration.transfer_memory),
             "launch": _short(calibration.transfer_launch),
             "floor": _short(calibration.floor_transfer),
+            "alike": _short(calibration.transfer_alike),
+            "unchecked": _short(calibration.transfer_unchecked),
         },
         "floor_ns": _short(calibration.floor_ns),
         "wave_flop_per_unit": _short(calibration.wave_flop_per_unit),
+        "architectures": list(calibration.architectures),
         "hull": [[_short(value) for value in corner] for corner in calibration.hull],
         "quantiles": [
             {

@@ -21,6 +21,8 @@ class OpClass(StrEnum):
 ORDER = tuple(OpClass)
 CONTRACTIONS = (OpClass.GEMM, OpClass.BATCHED, OpClass.CONV)
 """Classes that use the matrix units of a dtype; all else runs at the vector rate."""
+UNCHECKED = (OpClass.CONV, OpClass.OTHER)
+"""Classes that no public profile of ours has: their priors stand, and a prediction that rests on them says so."""
 
 _NAMES = {
     OpClass.VIEW: """noop view reshape squeeze unsqueeze flatten identity shape size constant dropout getitem""",

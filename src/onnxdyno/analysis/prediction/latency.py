@@ -20,6 +20,9 @@ _ACROSS_KINDS = log(4.0)
 """Between a CPU and a GPU neither kernels nor fusions are the same: a range of four either way, from no calibration."""
 _BETWEEN_CPUS = log(2.0)
 _HULL_SLACK = 0.05
+_UNCHECKED = log(1.3)
+"""Of time in operators that no public profile of ours has, convolutions above all; a prior."""
+_NOTED_SHARE = 0.1
 _NEW_GPU = 0.145
 """90 % half-width of what one more GPU is off by as a whole, beyond the range of those that the method was checked on.
 
@@ -66,8 +69,8 @@ def predict(
 
 
 def relation(source: Accelerator, target: Accelerator) -> Relation:
-    """Same architecture; else near when at most one major compute capability apart (Volta and Turing are one, 7.x)."""
-    if source.architecture == target.architecture:
+    """Same compute capability; else near when at most one major number apart (Volta and Turing are both 7)."""
+    if source.compute_capability == target.compute_capability:
         return Relation.SAME
     apart = abs(source.compute_capability[0] - target.compute_capability[0])
     return Relation.NEAR if apart <= 1 else Relation.FAR
@@ -94,7 +97,14 @@ def _one(profile: Nodes, asked: _Asked) -> Prediction:
         return _nothing(asked, f"the peak of {lacking.id} for {asked.dtype} is not known")
     if here.is_gpu != there.is_gpu:
         return _range(profile, asked, there)
-    return _stated(project(see(profile, here, asked.numbers), here, there, asked.numbers), asked, there)
+    seen = see(profile, here, asked.numbers)
+    parts = project(seen, here, there, asked.numbers, is_alike=_between(asked) is Relation.SAME)
+    notes = [*_notes(there, asked)]
+    if seen.impossible_share > _NOTED_SHARE:
+        notes.append(f"nodes ran faster than {asked.dtype} allows on {here.device_id}: another dtype?")
+    if parts.unchecked_share > _NOTED_SHARE:
+        notes.append(f"{parts.unchecked_share:.0%} of the time is in operators that the method was not checked on")
+    return replace(_stated(parts, asked, there), notes=tuple(notes))
 
 
 def _stated(parts: Parts, asked: _Asked, there: Ceilings) -> Prediction:
@@ -107,9 +117,9 @@ def _stated(parts: Parts, asked: _Asked, there: Ceilings) -> Prediction:
         if there.is_gpu
         else _BETWEEN_CPUS
     )
-    beyond = _beyond(there, asked)
-    is_inside = beyond == 0 and asked.source is not None and asked.dtype == "fp32" and there.is_measured
-    reach = hypot(own, there.spread(compute, memory), 0.0 if is_inside else _NEW_GPU * max(1.0, beyond))
+    is_inside = _is_inside(there, asked) and parts.unchecked_share <= _NOTED_SHARE
+    new = 0.0 if is_inside else _NEW_GPU * max(1.0, _beyond(there, asked))
+    reach = hypot(own, there.spread(compute, memory), new, _UNCHECKED * parts.unchecked_share)
     return replace(
         _nothing(asked, None),
         latency_ns=total_ns,
@@ -121,7 +131,6 @@ def _stated(parts: Parts, asked: _Asked, there: Ceilings) -> Prediction:
         compute_share=compute,
         memory_share=memory,
         launch_share=launch,
-        notes=_notes(there, asked),
     )
 
 
@@ -181,6 +190,13 @@ def _shares(parts: Parts, total_ns: float) -> tuple[float, float, float]:
     launch = float(parts.floor_ns.sum()) / total_ns
     compute = float(work_ns[parts.is_compute].sum()) / total_ns
     return launch, compute, max(1.0 - launch - compute, 0.0)
+
+
+def _is_inside(there: Ceilings, asked: _Asked) -> bool:
+    """fp32, on an architecture that the method was checked on, with measured ceilings within those of its GPUs."""
+    is_known = isinstance(asked.target, Accelerator) and asked.target.architecture in asked.numbers.architectures
+    is_asked = asked.source is not None and asked.dtype == "fp32"
+    return is_known and is_asked and there.is_measured and _beyond(there, asked) == 0
 
 
 def _beyond(there: Ceilings, asked: _Asked) -> float:

@@ -27,7 +27,10 @@ def calibrate(
 ) -> Calibration:
     """Fit to all profiles, with the intervals that leaving each GPU out in turn gives."""
     errors = tuple(left_out(profiles, at, devices, prior=prior))
-    return replace(fit(profiles, at, prior=prior), quantiles=quantiles(errors, CONFIDENCE))
+    checked = dict.fromkeys(devices[each.device_id].architecture for each in profiles)
+    return replace(
+        fit(profiles, at, prior=prior), quantiles=quantiles(errors, CONFIDENCE), architectures=tuple(checked)
+    )
 
 
 def left_out(

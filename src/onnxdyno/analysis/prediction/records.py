@@ -24,13 +24,16 @@ class Basis(StrEnum):
     MEASURED = "measured"
     """The target is the source: the sum of the profile itself."""
     INTERPOLATED = "interpolated"
-    """The target's ceilings were measured and lie between those of the GPUs on which the method was checked."""
+    """fp32 on a checked architecture, with measured ceilings between those of the GPUs that it was checked on."""
     EXTRAPOLATED = "extrapolated"
     """Anything else."""
 
 
 class Relation(StrEnum):
-    """How alike two architectures are: kernels are chosen by architecture."""
+    """How alike two GPUs are: same compute capability, near (at most one major number apart) or far.
+
+    Libraries choose their kernels by it.
+    """
 
     SAME = "same"
     NEAR = "near"

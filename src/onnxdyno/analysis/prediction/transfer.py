@@ -7,13 +7,15 @@ from numpy.typing import NDArray
 
 from onnxdyno.analysis.prediction.calibration import Calibration
 from onnxdyno.analysis.prediction.ceilings import Ceilings
-from onnxdyno.analysis.prediction.kinds import ORDER, OpClass
+from onnxdyno.analysis.prediction.kinds import CONTRACTIONS, ORDER, UNCHECKED, OpClass
 from onnxdyno.analysis.prediction.physics import Floats, Nodes, times
 
 COMPUTE, MEMORY, LAUNCH = 0, 1, 2
 """Regimes of a node on its source; each has its own share that transfers."""
 
 _VIEW = ORDER.index(OpClass.VIEW)
+_UNCHECKED = np.array([each in UNCHECKED for each in ORDER])
+_CONTRACTION = np.array([each in CONTRACTIONS for each in ORDER])
 _SLACK = 1.05
 _RESIDENT_GAIN = 3.0
 _ALIAS = 4.0
@@ -24,30 +26,43 @@ _UNEXPLAINED = 4.0
 """A node without known work that takes more than this many floors does work that was not counted."""
 _LUCK = np.log(2.0)
 """No kernel is luckier than this; what a residual has beyond it is the node's own (work miscounted) and transfers."""
+_HOST = np.log(1.5)
+"""Hosts differ no more at starting kernels; beyond it, profiles differ in what they time (a kernel, a call)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A profile as its source explains it: the nodes with what they can really have moved, and what is left over."""
+    """A profile as its source explains it: the nodes with what they can really have moved, and what is left over.
+
+    `impossible_share`: of the measured time, in contractions that ran faster than the dtype's peak allows.
+    """
 
     nodes: Nodes
     floor_ns: float
     regime: NDArray[np.int8]
     residual: Floats
     unexplained_ns: Floats
+    impossible_share: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """The predicted time of every node in ns; of it the floor, and the last wave of arithmetic.
 
-    `is_compute`: arithmetic binds what is not floor.
+    `is_compute`: arithmetic binds what is not floor; `is_unchecked`: of a class without evidence behind its numbers.
     """
 
     total_ns: Floats
     floor_ns: Floats
     wave_ns: Floats
     is_compute: NDArray[np.bool_]
+    is_unchecked: NDArray[np.bool_]
+
+    @property
+    def unchecked_share(self) -> float:
+        """The share of the whole time in operators that the method was not checked on."""
+        total_ns = float(self.total_ns.sum())
+        return float(self.total_ns[self.is_unchecked].sum()) / total_ns if total_ns > 0 else 0.0
 
     @property
     def idle_share(self) -> float:
@@ -58,7 +73,7 @@ class Parts:
 
 def see(nodes: Nodes, source: Ceilings, calibration: Calibration) -> Seen:
     """Explain a measured profile by its source. Nodes without a latency are explained by physics alone."""
-    nodes, took_ns = _possible(nodes, source), nodes.latency_ns
+    asked, nodes, took_ns = nodes, _possible(nodes, source), nodes.latency_ns
     known = ~np.isnan(took_ns)
     explained = times(nodes, source, calibration)
     work_ns = explained.work_ns
@@ -70,17 +85,26 @@ def see(nodes: Nodes, source: Ceilings, calibration: Calibration) -> Seen:
     unexplained_ns = np.where(regime == LAUNCH, np.maximum(taken_ns - _UNEXPLAINED * floor_ns - work_ns, 0.0), 0.0)
     least_ns = 0.01 * floor_ns
     residual = np.log(np.maximum(taken_ns - unexplained_ns, least_ns) / (floor_ns + work_ns))
-    return Seen(nodes=nodes, floor_ns=floor_ns, regime=regime, residual=residual, unexplained_ns=unexplained_ns)
+    return Seen(
+        nodes=nodes,
+        floor_ns=floor_ns,
+        regime=regime,
+        residual=residual,
+        unexplained_ns=unexplained_ns,
+        impossible_share=_impossible_share(asked, nodes),
+    )
 
 
-def project(seen: Seen, source: Ceilings, target: Ceilings, calibration: Calibration) -> Parts:
+def project(
+    seen: Seen, source: Ceilings, target: Ceilings, calibration: Calibration, *, is_alike: bool = False
+) -> Parts:
     """The time of every node on the target: (floor + work) × the residual that transfers + what nothing explains.
 
-    Unexplained time is taken for traffic: it scales with bandwidth.
+    Unexplained time is taken for traffic: it scales with bandwidth. `is_alike`: both run the same machine code.
     """
     work = times(seen.nodes, target, calibration)
-    floor_ns = calibration.floor_ns * (seen.floor_ns / calibration.floor_ns) ** calibration.floor_transfer
-    kept = np.exp(transferred(seen.residual, seen.regime, calibration))
+    floor_ns = _floor_there_ns(seen.floor_ns, calibration) if target.is_gpu else seen.floor_ns
+    kept = np.exp(transferred(seen, calibration, is_alike=is_alike))
     extra_ns = seen.unexplained_ns * (source.bytes_per_s / target.bytes_per_s)
     is_compute = work.compute_ns > work.memory_ns
     return Parts(
@@ -88,14 +112,33 @@ def project(seen: Seen, source: Ceilings, target: Ceilings, calibration: Calibra
         floor_ns=floor_ns * kept,
         wave_ns=np.where(is_compute, work.compute_ns * work.wave_share * kept, 0.0),
         is_compute=is_compute,
+        is_unchecked=_UNCHECKED[seen.nodes.classes],
     )
 
 
-def transferred(residual: Floats, regime: NDArray[np.int8], calibration: Calibration) -> Floats:
+def transferred(seen: Seen, calibration: Calibration, *, is_alike: bool) -> Floats:
     """The expected log residual on another device: shrunk by the regime's share within luck, whole beyond it."""
-    shares = np.array([calibration.transfer_compute, calibration.transfer_memory, calibration.transfer_launch])[regime]
-    luck = np.clip(residual, -_LUCK, _LUCK)
-    return np.asarray(shares * luck + (residual - luck), dtype=np.float64)
+    shares = np.array([calibration.transfer_compute, calibration.transfer_memory, calibration.transfer_launch])
+    of_nodes = shares[seen.regime]
+    least = np.where(_UNCHECKED[seen.nodes.classes], calibration.transfer_unchecked, 0.0)
+    of_nodes = np.maximum(of_nodes, np.maximum(least, calibration.transfer_alike if is_alike else 0.0))
+    return _shrunk(seen.residual, of_nodes, _LUCK)
+
+
+def _shrunk(residual: Floats, shares: Floats | float, luck: float) -> Floats:
+    within = np.clip(residual, -luck, luck)
+    return np.asarray(shares * within + (residual - within), dtype=np.float64)
+
+
+def _floor_there_ns(floor_ns: float, calibration: Calibration) -> float:
+    apart = np.array(np.log(floor_ns / calibration.floor_ns))
+    return calibration.floor_ns * float(np.exp(_shrunk(apart, calibration.floor_transfer, _HOST)))
+
+
+def _impossible_share(asked: Nodes, possible: Nodes) -> float:
+    took_ns = float(np.nansum(asked.latency_ns))
+    chosen = (asked.flops > possible.flops) & (possible.flops > 0) & _CONTRACTION[asked.classes]
+    return float(np.nansum(asked.latency_ns[chosen])) / took_ns if took_ns > 0 else 0.0
 
 
 def _possible(nodes: Nodes, source: Ceilings) -> Nodes:
