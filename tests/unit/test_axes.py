@@ -9,6 +9,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnxdyno.domain.axes import Role
 from onnxdyno.domain.models import Signature
 from onnxdyno.graphs.signature import read_signature, signature_of
+from onnxdyno.reporting.terminal import shape_text
 
 CASES = Path(__file__).parent.parent / "cases"
 
@@ -176,6 +177,13 @@ def test_made_up_symbols_tie_dimensions_but_name_nothing() -> None:
     symbols: list[str | int | None] = ["unk__1", 3, "p2o.DynamicDimension.1", "p2o.DynamicDimension.2"]
     found = signature_of(model([node], {"x": (TensorProto.FLOAT, symbols)}, {"w": [8, 3, 3, 3]}))
     assert list(axes(found)) == ["batch", "height", "width"]
+
+
+def test_a_made_up_symbol_of_an_output_says_nothing() -> None:
+    made = model([helper.make_node("Mystery", ["x"], ["y"])], {"x": (TensorProto.FLOAT, ["N", 4])})
+    del made.graph.output[:]
+    made.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "unk__7", "boxes", None, 3]))
+    assert shape_text(signature_of(made).outputs[0]) == "[N, ?, boxes, ?, 3]"
 
 
 def test_a_total_length_is_past_and_present() -> None:

@@ -81,6 +81,19 @@ def test_detections_may_be_empty() -> None:
     assert found.shape[1] == 3
 
 
+def test_a_mask_of_zeros_makes_nan_and_ours_is_of_ones() -> None:
+    sizes = {"batch": 1, "sequence": 8}
+    (hidden,) = run("text_vocab64", sizes, (InputRule(name="attention_mask", value=0),))
+    assert np.isnan(hidden).all()
+    assert np.isfinite(run("text_vocab64", sizes)[0]).all()
+
+
+def test_a_loop_takes_as_long_as_its_scalar_says() -> None:
+    one, many = (run("loop_tripcount_input", {"N": 1}, (InputRule(name="n_steps", value=n),))[0] for n in (1, 3))
+    assert one.shape == many.shape == (1, 32)
+    assert (one != many).any()
+
+
 def test_ids_lie_in_the_smallest_table_they_index() -> None:
     ids, mask, types = read_signature(CASES / "text_vocab64.onnx").recipes
     assert (ids.rule, ids.low, ids.high) == ("integers", 0, 64)

@@ -42,6 +42,31 @@ def zeros(*shape: int) -> Any:
     return np.zeros(shape, np.float32)
 
 
+def tokens(*, ids: int, mask: int, highest: int = 1, types: int = 0) -> dict[str, Any]:
+    """Inputs of the text case: so many ids and so long a mask."""
+    return {
+        "input_ids": np.full((1, ids), highest, np.int64),
+        "attention_mask": np.ones((1, mask), np.int64),
+        "token_type_ids": np.full((1, ids), types, np.int64),
+    }
+
+
+def decoder(*, past: int, mask: int) -> dict[str, Any]:
+    """Three tokens for the decoder case, after so many earlier ones."""
+    cache = zeros(1, 2, past, 4)
+    return {
+        "input_ids": np.ones((1, 3), np.int64),
+        "attention_mask": np.ones((1, mask), np.int64),
+        "past_key_values.0.key": cache,
+        "past_key_values.0.value": cache,
+    }
+
+
+def recurrent(*state: int) -> dict[str, Any]:
+    """Four sequences for the LSTM case, with a state of this shape."""
+    return {"x": zeros(4, 5, 4), "h0": zeros(*state), "c0": zeros(*state)}
+
+
 @pytest.mark.parametrize(
     ("case", "state", "said", "todo"),
     [
@@ -164,6 +189,13 @@ def test_a_model_that_only_names_something_locale_is_not_blamed_on_the_environme
         pytest.param("unet_multiple_of_8.onnx", {"x": zeros(1, 3, 4, 4)}, "skip2", id="O09 4"),
         pytest.param("min_resolution_33.onnx", {"x": zeros(1, 1, 32, 32)}, "Invalid input shape: {32,32}", id="O10"),
         pytest.param("same_size_different_names.onnx", {"a": zeros(2, 4), "b": zeros(4, 4)}, "2 by 4", id="O40"),
+        pytest.param("text_vocab64.onnx", tokens(ids=16, mask=8), "8 by 16", id="O06 mask 8"),
+        pytest.param("text_vocab64.onnx", tokens(ids=4, mask=4, highest=64), "idx=64", id="O06 id 64"),
+        pytest.param("text_vocab64.onnx", tokens(ids=4, mask=4, types=2), "idx=2 must", id="O06 type 2"),
+        pytest.param("lstm_state_batch_dim1.onnx", recurrent(4, 1, 8), "input: h0 for the", id="O07 [4,1,8]"),
+        pytest.param("lstm_state_batch_dim1.onnx", recurrent(1, 1, 8), "LSTM node 'lstm': ", id="O07 [1,1,8]"),
+        pytest.param("nhwc_dynamic.onnx", {"image": zeros(1, 3, 16, 16)}, "index: 3 Got: 16 Expected: 3", id="O08"),
+        pytest.param("decoder_past_kv.onnx", decoder(past=7, mask=7), "7 by 10", id="O14 mask 7"),
     ],
 )
 def test_a_size_that_does_not_fit_is_a_shape_error_with_the_runtimes_words(
@@ -195,10 +227,18 @@ def test_four_tebibytes_are_out_of_memory() -> None:
     assert "smaller" in problem.remedy
 
 
-def test_a_wrong_type_is_the_specs_to_mend() -> None:
-    problem = judge_call(call_message("fp16_conv.onnx", x=zeros(1, 3, 8, 8)))
+@pytest.mark.parametrize(
+    ("case", "feeds", "expected"),
+    [
+        pytest.param("fp16_conv.onnx", {"x": zeros(1, 3, 8, 8)}, "float16", id="O31"),
+        pytest.param("qlinearmatmul_uint8_io.onnx", {"a": zeros(1, 16)}, "uint8", id="O34"),
+        pytest.param("string_input.onnx", {"text": zeros(2)}, "string", id="O16"),
+    ],
+)
+def test_a_wrong_type_is_the_specs_to_mend(case: str, feeds: dict[str, Any], expected: str) -> None:
+    problem = judge_call(call_message(case, **feeds))
     assert problem.state is PointState.MODEL_ERROR
-    assert "expected: (tensor(float16))" in problem.reason
+    assert f"expected: (tensor({expected}))" in problem.reason
     assert "inputs" in problem.remedy
 
 

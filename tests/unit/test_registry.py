@@ -286,6 +286,13 @@ def test_a_refused_model_is_quarantined_until_the_runtime_changes(world: World) 
     assert world.only().status == "changed"
 
 
+def test_a_file_that_was_cut_short_is_tried_again_when_it_is_uploaded_again(world: World) -> None:
+    world.finish(world.claimed(), ModelError(ModelState.INVALID_FILE, "cut short.", "Upload it again."))
+    assert [world.only().status for _ in range(2)] == ["quarantined"] * 2
+    world.models.put("a/m.onnx", b"whole")
+    assert (world.only().status, world.only().attempt) == ("new", 1)
+
+
 def test_a_retry_after_quarantine_does_not_reuse_the_pieces_of_the_old_run(world: World) -> None:
     first = world.claimed()
     world.finish(first, ModelError(ModelState.ENVIRONMENT, "no locale.", "Install it."))

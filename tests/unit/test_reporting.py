@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 import factories as make
 from onnxdyno.domain.axes import Axis, Role, axis_sizes
 from onnxdyno.domain.findings import Estimate, Findings, PointFinding
+from onnxdyno.domain.models import Dim, TensorSpec
 from onnxdyno.domain.outcomes import Flag, PointState
 from onnxdyno.domain.plan import BenchmarkSpec, Point, Variant
 from onnxdyno.domain.runs import BenchmarkRun
@@ -122,6 +123,13 @@ def test_a_long_title_of_a_column_does_not_push_numbers_off_the_screen() -> None
     axis = Axis(name="the longest name of all the axes", role=Role.BATCH, size=None)
     run = replace(run_of(found), signature=make.image_signature(axes=(axis,)))
     assert "memory MiB" in shown(terminal.bench(run, found), 80).partition("Points")[2].splitlines()[1]
+
+
+def test_an_expression_that_nobody_would_read_does_not_fill_the_shape() -> None:
+    floor = Dim(role=Role.OTHER, symbol="floor(floor(floor(height/2 - 1/2)/2 + 1/2)/2)")
+    total = Dim(role=Role.SEQUENCE, axes=("past_sequence_length", "sequence_length"))
+    spec = TensorSpec(name="y", kind="tensor", dtype="float32", dims=(total, floor, Dim(role=Role.OTHER, constant=3)))
+    assert terminal.shape_text(spec) == "[past_sequence_length + sequence_length, …, 3]"
 
 
 def test_markup_in_a_name_is_shown_and_not_obeyed() -> None:

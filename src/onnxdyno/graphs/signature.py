@@ -9,7 +9,7 @@ from onnxdyno.domain.axes import Role
 from onnxdyno.domain.models import Dim, Signature, TensorSpec
 from onnxdyno.domain.text import printable
 from onnxdyno.graphs.axes import Solved, solve
-from onnxdyno.graphs.declared import Declared, declared, fed_inputs
+from onnxdyno.graphs.declared import Declared, declared, fed_inputs, is_generated
 from onnxdyno.graphs.inputs import recipes
 from onnxdyno.graphs.reading import named_files, open_model
 from onnxdyno.graphs.tensors import nodes
@@ -64,7 +64,8 @@ def _output(value: Declared, solved: Solved) -> TensorSpec:
         if axis is not None:
             dims.append(Dim(role=axis.role, axes=(axis.name,), symbol=dim.symbol))
         else:
-            symbol = dim.symbol or (None if dim.size is not None else "?")
+            says_nothing = dim.size is None and (dim.symbol is None or is_generated(dim.symbol))
+            symbol = "?" if says_nothing else dim.symbol
             dims.append(Dim(role=Role.OTHER, constant=dim.size or 0, symbol=symbol))
     return _spec(value, tuple(dims))
 

@@ -23,6 +23,8 @@ from onnxdyno.reporting.shapes import shape_entry
 _GAP = 2
 _SHOWN_NODES = 5
 _LONGEST_CELL = 48
+_LONGEST_ENTRY = 40
+"""Of a shape: `past_sequence_length + sequence_length` fits."""
 _LONGEST_TITLE = 16
 """Of a column, so that the name of an axis does not push numbers off 80 columns."""
 _NEVER_CUT = 18
@@ -109,7 +111,8 @@ def inspect(ref: ModelRef, signature: Signature, cost: Cost) -> RenderableType:
         ("size", size_bytes + (f", {units.size(ref.external_bytes)} of it external" if ref.external_bytes else "")),
         (
             "weights",
-            f"{signature.parameters:,} parameters, {units.size(signature.weight_bytes)}, {signature.precision}",
+            f"{signature.parameters:,} parameters, {units.size(signature.weight_bytes)}, {signature.precision}"
+            + (", made when it loads" if signature.weight_bytes > ref.size_bytes else ""),
         ),
         ("opset", f"{signature.opset} (IR {signature.ir_version}), made by {signature.producer or 'an unknown tool'}"),
         ("nodes", f"{signature.node_count:,}: {_operators(signature)}"),
@@ -122,7 +125,7 @@ def inspect(ref: ModelRef, signature: Signature, cost: Cost) -> RenderableType:
         Text(),
         _Sheet(grid=_tensors_grid("Inputs", signature.inputs)),
         Text(),
-        _Sheet(grid=_tensors_grid("Outputs", signature.outputs)),
+        _Sheet(grid=_tensors_grid("Outputs", signature.outputs), without=("roles",)),
         Text(),
         _Sheet(grid=_axes_grid(signature)),
     ]
@@ -135,7 +138,11 @@ def _cost(cost: Cost) -> str:
     """FLOPs and live memory of one call by the model's own arithmetic, or why there is no number."""
     flops = units.flops(cost.flops.value) if cost.flops.value is not None else f"FLOPs unknown: {cost.flops.reason}"
     peak = cost.activation_peak_bytes
-    live = f"{units.size(peak.value)} live" if peak.value is not None else f"live memory unknown: {peak.reason}"
+    live = (
+        f"{units.size(peak.value)} of tensors live at once"
+        if peak.value is not None
+        else f"live memory unknown: {peak.reason}"
+    )
     return f"{flops}, {live} (1 multiply-accumulate = 2 FLOPs)"
 
 
@@ -224,14 +231,14 @@ def _axes_grid(signature: Signature) -> Grid:
 
 
 def shape_text(tensor: TensorSpec) -> str:
-    """`[batch, 3, height, width]`; `?` where the file says nothing."""
+    """`[batch, 3, height, width]`; `?` where the file says nothing, `…` for an expression that nobody would read."""
     if tensor.dims is None:
         return "unknown rank"
-    entries = (shape_entry(dim) for dim in tensor.dims)
-    return "[" + ", ".join("?" if entry is None else str(entry) for entry in entries) + "]"
+    entries = ("?" if (entry := shape_entry(dim)) is None else str(entry) for dim in tensor.dims)
+    return "[" + ", ".join(entry if len(entry) <= _LONGEST_ENTRY else "…" for entry in entries) + "]"
 
 
-def _operators(signature: Signature, most: int = 6) -> str:
+def _operators(signature: Signature, most: int = 5) -> str:
     shown = ", ".join(f"{name} × {count}" for name, count in signature.op_types[:most])
     return shown if len(signature.op_types) <= most else f"{shown} and {len(signature.op_types) - most} more kinds"
 
