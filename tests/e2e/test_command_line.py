@@ -50,6 +50,13 @@ def test_inspect_prints_schema_checked_json(onnxdyno: Callable[..., Ran]) -> Non
     assert [(axis["name"], axis["role"]) for axis in ran.document["axes"]] == [("N", "batch"), ("T", "sequence")]
 
 
+def test_inspect_says_that_it_counts_flops_and_what_a_mac_is(onnxdyno: Callable[..., Ran]) -> None:  # O01
+    said = " ".join(onnxdyno("inspect", CASES / "grouped_conv_counts.onnx").out.split())
+    assert "304 parameters" in said
+    assert "147.5 kFLOPs" in said
+    assert "1 multiply-accumulate = 2 FLOPs" in said
+
+
 def test_the_cpu_is_always_a_device(onnxdyno: Callable[..., Ran]) -> None:
     found = onnxdyno("devices", "--json").document["devices"]
     assert found[0]["id"] == "cpu"

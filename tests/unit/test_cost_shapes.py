@@ -273,3 +273,38 @@ def test_hostile_names_come_out_printable() -> None:
     only = cost_of(model).nodes[0]
     assert only.name.isprintable()
     assert only.output.isprintable()
+
+
+def test_nodes_that_look_alike_are_told_apart_by_what_they_read() -> None:
+    """Equal nodes with equal operands are counted once: whatever changes a count must tell two of them apart."""
+    foreign = helper.make_node("Add", ["x", "z"], ["foreign"], domain="own")
+    nodes = [
+        node("Add", "x z", "two"),
+        node("Add", "x x", "twice"),
+        node("Add", "v w", "constant"),
+        node("Concat", "x z", "rows", axis=0),
+        node("Concat", "x z", "columns", axis=1),
+        node("Expand", "x small", "few"),
+        node("Expand", "x large", "many"),
+        node("Add", "x w", "weighted"),
+        node("Add", "z w", "again"),
+        foreign,
+    ]
+    given = {"v": np.ones((4, 8), np.float32), "w": np.ones((4, 8), np.float32)}
+    cost = cost_of(
+        model_of(
+            nodes, {"x": (4, 8), "z": (4, 8)}, ["two"], stored=given | {"small": ints(1, 1), "large": ints(3, 1, 1)}
+        )
+    )
+    found = {each.output: each for each in cost.nodes}
+    size = 4 * 8 * 4
+    assert (found["two"].read_bytes, found["twice"].read_bytes) == (2 * size, size)
+    assert (found["two"].flops, found["constant"].flops, found["constant"].runs) == (32, 0, 0)
+    assert shapes(cost)["rows"] == (8, 8)
+    assert shapes(cost)["columns"] == (4, 16)
+    assert shapes(cost)["few"] == (4, 8)
+    assert shapes(cost)["many"] == (3, 4, 8)
+    assert found["foreign"].flops is None
+    same = (found["weighted"].flops, found["weighted"].read_bytes, found["weighted"].output_shapes)
+    assert same == (found["again"].flops, found["again"].read_bytes, found["again"].output_shapes)
+    assert found["weighted"].name != found["again"].name
