@@ -162,7 +162,11 @@ class MemoryReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTiming:
-    """One node of the optimised graph: median self time per run. Identity = (path, index, name)."""
+    """One node of the optimised graph: median self time per run. Identity = (path, index, name).
+
+    On a GPU `self_ns` is the time to launch on the host. `kernel_ns` is that of its kernels on the device, None where
+    the profile has none.
+    """
 
     path: str
     index: int
@@ -174,11 +178,15 @@ class NodeTiming:
     output_bytes: int | None
     input_shapes: str
     output_shapes: str
+    kernel_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The profile pass at one point. `is_complete` False: cut by the runtime; whole runs only."""
+    """The profile pass at one point. `is_complete` False: cut by the runtime; whole runs only.
+
+    Arena: the most that the runtime's own allocator of the device had in use and held, weights included.
+    """
 
     point: Point
     is_complete: bool
@@ -186,6 +194,11 @@ class Profile:
     model_run_ns: int | None
     nodes: tuple[NodeTiming, ...]
     reason: str | None = None
+    arena_peak_bytes: int | None = None
+    arena_held_bytes: int | None = None
+    arena_reason: str | None = None
+    kernels_reason: str | None = None
+    """Why kernels on the device are missing or not all linked to nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

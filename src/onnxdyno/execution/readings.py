@@ -57,7 +57,7 @@ def profile_at(assignment: Assignment, shop: Workshop) -> None:
         written = loaded.end_profile()
         if written is None:
             return None
-        return summarise(written.read_bytes(), turn.point, keep_runs=assignment.protocol.profile_runs)
+        return summarise(written, turn.point, keep_runs=assignment.protocol.profile_runs)
 
     for at in range(len(assignment.turns)):
         attempt(assignment, at, shop, read)
