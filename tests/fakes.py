@@ -15,8 +15,9 @@ from onnxdyno.domain.models import ObjectVersion
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Variant
 from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
+from onnxdyno.domain.telemetry import TelemetrySample
 from onnxdyno.measuring.memory import MemoryGauge
-from onnxdyno.ports import BoundRun, Exit, Launch, Launcher, LoadedModel, Runtime
+from onnxdyno.ports import BoundRun, Exit, Launch, Launcher, LoadedModel, Recording, Runtime, Sampler
 
 
 class MemoryStore:
@@ -256,9 +257,46 @@ class FakeLauncher:
         return self.launches[-1]
 
 
+@dataclass
+class FakeRecording:
+    """`ports.Recording`: each wait for a later sample brings the next of `coming`; None = it does not come in time."""
+
+    coming: Iterator[TelemetrySample | None]
+    read: list[TelemetrySample] = field(default_factory=list)
+    stops: int = 0
+
+    def samples(self) -> tuple[TelemetrySample, ...]:
+        return tuple(self.read)
+
+    def wait_past(self, t_ns: int, timeout_s: float) -> TelemetrySample | None:
+        while not self.read or self.read[-1].t_ns <= t_ns:
+            sample = next(self.coming, None)
+            if sample is None:
+                return None
+            self.read.append(sample)
+        return self.read[-1]
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+@dataclass
+class FakeSampler:
+    """`ports.Sampler`: every recording plays the same samples."""
+
+    plays: Sequence[TelemetrySample | None]
+    recordings: list[FakeRecording] = field(default_factory=list)
+
+    def record(self, device: Device) -> Recording:
+        self.recordings.append(FakeRecording(iter(self.plays)))
+        return self.recordings[-1]
+
+
 _GAUGE: type[MemoryGauge] = FakeGauge
 _CALL: type[BoundRun] = FakeCall
 _MODEL: type[LoadedModel] = FakeModel
 _RUNTIME: type[Runtime] = FakeRuntime
 _LAUNCH: type[Launch] = FakeLaunch
+_RECORDING: type[Recording] = FakeRecording
+_SAMPLER: type[Sampler] = FakeSampler
 _LAUNCHER: type[Launcher] = FakeLauncher

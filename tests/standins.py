@@ -1,6 +1,7 @@
 """The stand-in for NVIDIA's driver library: compiled from tests/standin/nvml.c, loaded by the real pynvml."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -35,11 +36,13 @@ class Standin:
         """For a process that is to find it."""
         return {**own, "LD_LIBRARY_PATH": str(self.folder), "STANDIN_SCRIPT": str(self.script)}
 
-    def run(self, code: str, own: Mapping[str, str]) -> Any:
-        """What a Python process that finds the stand-in prints, as JSON."""
+    def watch(self, device_id: str, own: Mapping[str, str], *script: str) -> Any:
+        """What tests/standin/watched_run.py prints: a launch here; the script holds from its second point on."""
+        tests = Path(__file__).parent
+        path = os.pathsep.join(filter(None, (str(tests), *sys.path)))
         done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=self.environment(own),
+            [sys.executable, str(tests / "standin" / "watched_run.py"), device_id, *script],
+            env=self.environment({**own, "PYTHONPATH": path}),
             capture_output=True,
             text=True,
             timeout=120,

@@ -45,10 +45,20 @@ class Sighting:
     waits_ns: tuple[tuple[int, int], ...] | None = None
     cores: int = 1
     brakes: Brakes = Brakes()
+    energy_uj: int | None = None
+    """Of all the machine's CPU packages, where that can be read."""
 
 
 Witness = Callable[[], Sighting]
 """Read before and after a window of calls, never inside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnergyMeter:
+    """A counter of energy in microjoules that never goes back; no `read_uj` has a reason. It may come to give None."""
+
+    read_uj: Callable[[], int | None] | None = None
+    reason: str | None = None
 
 
 class ObjectStore(Protocol):

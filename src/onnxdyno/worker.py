@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from onnxdyno import wire
@@ -17,7 +18,7 @@ from onnxdyno.domain.assignments import Assignment, Event
 from onnxdyno.domain.cold import FileReading
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.measuring.memory import MemoryGauge
-from onnxdyno.ports import Witness
+from onnxdyno.ports import EnergyMeter, Witness
 
 
 def main() -> None:
@@ -61,11 +62,13 @@ def work(assignment: Assignment, answer_to: int, confined: tuple[tuple[str, str]
         while line:
             line = line[os.write(answer_to, line) :]
 
+    meter = _meter(assignment)
     shop = Workshop(
         runtime=OrtRuntime(),
         gauge=_gauge(assignment),
         clock=time.perf_counter_ns,
-        witness_of=lambda threads: _witness(assignment, threads),
+        witness_of=lambda threads: _metered(_witness(assignment, threads), meter),
+        no_energy=meter.reason,
         emit=emit,
         scratch=Path.cwd(),
         confined=confined,
@@ -101,6 +104,20 @@ def _witness(assignment: Assignment, threads: int) -> Witness:
     if assignment.device.kind is DeviceKind.CUDA:
         return witness.attendance(brakes)
     return witness.effort_of(threads, brakes)
+
+
+def _metered(witness: Witness, meter: EnergyMeter) -> Witness:
+    read_uj = meter.read_uj
+    return witness if read_uj is None else lambda: replace(witness(), energy_uj=read_uj())
+
+
+def _meter(assignment: Assignment) -> EnergyMeter:
+    """A GPU's energy is read from outside, by the parent."""
+    if assignment.device.kind is DeviceKind.CUDA:
+        return EnergyMeter(reason="nobody read the GPU's counter")
+    from onnxdyno.adapters.rapl import package_energy
+
+    return package_energy()
 
 
 if __name__ == "__main__":

@@ -110,3 +110,29 @@ def test_a_gpu_that_is_cut_into_instances_is_refused_as_a_whole(
     assert refused.code == 5
     assert SLICES[0] in refused.err
     assert len(refused.err.splitlines()) == 1
+
+
+def test_a_gpu_that_somebody_else_computes_on_gives_no_number(
+    standin: Standin, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    standin.says("0 tenant 1")
+    ran = run(standin, environment, tmp_path, "bench", str(CASES / "nhwc_dynamic.onnx"), "--device", "cuda:0", "--json")
+    assert ran.code == 6
+    points = ran.document["points"]
+    assert len(points) > 1
+    for point in points:
+        assert point["state"] == "foreign_tenant"
+        assert "process 1 " in point["reason"]
+        assert "nvidia-smi" in point["remedy"]
+        assert point["p50_ms"] is None
+        assert point["energy_per_item_mj"] is None
+
+
+def test_memory_in_use_on_a_gpu_is_somebody_elses_where_no_process_is_told(
+    standin: Standin, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    standin.says(f"0 used {2**30}", f"0 nvmlDeviceGetComputeRunningProcesses_v3 {NO_PERMISSION}")
+    ran = run(standin, environment, tmp_path, "bench", str(CASES / "nhwc_dynamic.onnx"), "--device", "cuda:0", "--json")
+    assert ran.code == 6
+    assert {point["state"] for point in ran.document["points"]} == {"foreign_tenant"}
+    assert "1,024 MiB" in ran.document["points"][0]["reason"]

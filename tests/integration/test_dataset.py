@@ -12,9 +12,12 @@ from pyarrow import dataset as arrow_dataset
 import factories
 from fakes import MemoryStore
 from onnxdyno.domain.errors import InfrastructureError, StoreError, UsageError
+from onnxdyno.domain.outcomes import SteadySpan
 from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.domain.telemetry import TelemetrySample, Tenant
 from onnxdyno.ports import ObjectStore
 from onnxdyno.storage import dataset, keys
+from onnxdyno.storage.tables import SCHEMAS
 from stores import Registry, S3Server, s3_registry
 
 CASES = Path(__file__).parent.parent / "cases"
@@ -84,16 +87,46 @@ class DyingStore(MemoryStore):
         return super().put_if_absent(key, body)
 
 
-@pytest.mark.parametrize("writes", range(5))
+@pytest.mark.parametrize("writes", range(6))
 def test_half_a_commit_is_invisible_and_the_next_one_completes_it(writes: int) -> None:
     store = DyingStore(writes)
     with pytest.raises(KeyboardInterrupt):
         dataset.commit(store, run_of("r1"), factories.findings())
-    for table in ("runs", "points", "samples", "nodes", "requirements"):
+    for table in SCHEMAS:
         assert rows(store, f"FROM {table}") == []
     store.writes_left = 100
     dataset.commit(store, run_of("r1"), factories.findings())
     assert rows(store, "SELECT count(*) AS n FROM samples JOIN runs USING (run_id)") == [{"n": 12}]
+
+
+def test_readings_of_the_device_are_rows_with_names_of_their_events_and_reasons_of_their_nulls() -> None:
+    samples = (
+        TelemetrySample(
+            t_ns=5, clock_events=0x804, power_mw=70_000, tenants=(Tenant(pid=9, used_bytes=None, is_ours=True),)
+        ),
+        TelemetrySample(t_ns=25, reasons=(("power_mw", "NVML: Not Supported"),)),
+    )
+    spans = (SteadySpan(first=0, end=10, opened_ns=20, wall_ns=10),)
+    store = MemoryStore()
+    run = run_of("r1")
+    measured = factories.measured(P1, launch=2, telemetry=samples, spans=spans)
+    dataset.commit(store, dataclasses.replace(run, outcomes=(measured,)), factories.findings())
+    first, second = rows(store, "FROM telemetry ORDER BY t_ns")
+    assert (first["batch"], first["launch"], first["is_steady"], second["is_steady"]) == (1, 2, False, True)
+    assert first["clock_events"] == ["sw_power_cap", "bit 0x800"]
+    assert (first["own_processes"], first["other_processes"]) == (1, 0)
+    assert (second["power_mw"], second["clock_events"], second["own_processes"]) == (None, None, None)
+    assert dict(second["reasons"]) == {"power_mw": "NVML: Not Supported"}
+
+
+def test_a_run_from_before_there_was_telemetry_is_still_read() -> None:
+    store = MemoryStore()
+    dataset.commit(store, run_of("r1"), factories.findings())
+    dataset.commit(store, run_of("r2"), factories.findings())
+    (old,) = (each.key for each in store.list("tables/telemetry") if "r1" in each.key)
+    store.delete(old)
+    assert rows(store, "SELECT count(*) AS n FROM points") == [{"n": 2}]
+    assert rows(store, "FROM telemetry") == []
 
 
 def test_leftovers_of_a_dead_attempt_are_not_mixed_with_the_next() -> None:

@@ -368,7 +368,7 @@ def test_a_reader_who_leaves_ends_the_process_in_mid_call(launcher: Watching) ->
     assert isinstance(next(answers), LaunchReading)
     (process,) = launcher.processes
     assert psutil.pid_exists(process.pid)
-    answers.close()  # type: ignore[attr-defined]  # a generator
+    answers.close()  # a generator
     assert not psutil.pid_exists(process.pid)
 
 

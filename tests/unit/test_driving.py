@@ -209,7 +209,7 @@ def test_a_reader_who_stops_early_stops_the_process() -> None:
     answers = drive(launcher, assignment(), LIMITS)
     next(answers)
     assert launcher.launches[0].stops == 0
-    answers.close()  # type: ignore[attr-defined]  # a generator
+    answers.close()  # a generator
     assert launcher.launches[0].stops == 1
 
 
@@ -219,7 +219,7 @@ def test_an_interrupt_stops_the_process() -> None:
     def interrupted() -> Iterator[Answer]:
         answers = drive(launcher, assignment(), LIMITS)
         yield next(answers)
-        yield answers.throw(KeyboardInterrupt)  # type: ignore[attr-defined]  # a generator
+        yield answers.throw(KeyboardInterrupt)  # a generator
 
     with pytest.raises(KeyboardInterrupt):
         list(interrupted())

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from onnxdyno.analysis.choices import choose
 from onnxdyno.analysis.cold import cold_findings
+from onnxdyno.analysis.energy import energy_per_item_mj, telemetry_gaps
 from onnxdyno.analysis.fronts import front, knee, operating_points
 from onnxdyno.analysis.latency import over_launches, point_finding
 from onnxdyno.analysis.nodes import profile_finding
 from onnxdyno.analysis.outputs import differ_unlawfully
 from onnxdyno.analysis.requirements import tiers
 from onnxdyno.domain.cost import Cost
-from onnxdyno.domain.findings import Estimate, Findings, PointFinding
+from onnxdyno.domain.findings import NO_ENERGY, Estimate, Findings, PointFinding
 from onnxdyno.domain.outcomes import Flag, Measured, Outcome, Skipped
 from onnxdyno.domain.plan import Point
 from onnxdyno.domain.runs import BenchmarkRun
@@ -69,7 +70,7 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
     )
     return tuple(
         _marked(
-            _with_cost(finding, costs.get(finding.point.sizes)),
+            _with_energy(_with_cost(finding, costs.get(finding.point.sizes)), measured[finding.point]),
             (*casts, *(differs if finding.point in unlawful else ())),
         )
         for finding in found
@@ -93,6 +94,12 @@ def _with_cost(finding: PointFinding, cost: Cost | None) -> PointFinding:
     if cost is None:
         return finding
     return replace(finding, flops=cost.flops, activation_peak_bytes=cost.activation_peak_bytes)
+
+
+def _with_energy(finding: PointFinding, measured: list[Measured]) -> PointFinding:
+    if not measured:
+        return replace(finding, energy_per_item_mj=replace(NO_ENERGY, reason=finding.p50_ns.reason))
+    return replace(finding, energy_per_item_mj=energy_per_item_mj(measured, finding.items))
 
 
 def _file(outcome: Outcome, measured: dict[Point, list[Measured]], skipped: dict[Point, list[Skipped]]) -> None:
@@ -130,5 +137,6 @@ def _warnings(run: BenchmarkRun, points: Iterable[PointFinding]) -> Iterable[str
     if casts := inserted_casts(run):
         precision = run.signature.precision
         yield f"The runtime inserted {casts} Cast nodes: part of this {precision} model ran in another type."
+    yield from telemetry_gaps(run)
     if run.plan.spec.launches == 1:
         yield "One launch only: no interval can be given."

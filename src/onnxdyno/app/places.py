@@ -14,7 +14,7 @@ from onnxdyno.domain.devices import Device, DeviceKind, Fact
 from onnxdyno.domain.errors import DeviceError
 from onnxdyno.domain.plan import BenchmarkPlan
 from onnxdyno.domain.text import printable
-from onnxdyno.ports import DeviceProbe, Ledger, ObjectStore
+from onnxdyno.ports import DeviceProbe, Ledger, ObjectStore, Sampler
 from onnxdyno.storage.cache import ModelCache
 from onnxdyno.storage.progress import MemoryLedger, StoreLedger
 
@@ -113,6 +113,11 @@ def launcher(planned: BenchmarkPlan, tell_waiting: Callable[[str], None]) -> Ite
     found = surroundings()
     with processes.DeviceLock(found.lock_folder, planned.device, found.lock_wait_s, tell_waiting) as lock:
         yield processes.ProcessLauncher(lock, host.oom_kills)
+
+
+def sampler() -> Sampler:
+    """What reads a GPU while a run has it."""
+    return nvml.GpuSampler(host.is_descendant)
 
 
 def memory_limit_bytes() -> int:

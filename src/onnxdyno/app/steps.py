@@ -157,6 +157,7 @@ def measure(
             clock=time.monotonic_ns,
             tell=tell,
             memory_limit_bytes=places.memory_limit_bytes,
+            sampler=places.sampler(),
         )
         run = launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
     run = replace(run, costs=_costs(run))

@@ -201,7 +201,8 @@ def run(
 @app.command()
 def query(
     sql: Annotated[
-        str, typer.Argument(help="SQL over runs, points, samples, nodes, cold, requirements (docs/tables.md).")
+        str,
+        typer.Argument(help="SQL over runs, points, samples, nodes, cold, telemetry, requirements (docs/tables.md)."),
     ],
     results: ResultsUri,
     *,

@@ -22,6 +22,9 @@ class Estimate:
     reason: str | None = None
 
 
+NO_ENERGY = Estimate(value=None, reason="energy was not read")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointFinding:
     """All launches of one point. Latencies in nanoseconds, throughput in items per second."""
@@ -50,6 +53,8 @@ class PointFinding:
     """What one call processes: the batch, 1 without a batch axis; None when no output scales with the batch."""
     flops: Count = field(default_factory=lambda: NOT_COUNTED)
     """Of one call, by the model's own arithmetic."""
+    energy_per_item_mj: Estimate = field(default_factory=lambda: NO_ENERGY)
+    """Of the whole GPU, or of all CPU packages, over the steady calls; idle power is not subtracted."""
     activation_peak_bytes: Count = field(default_factory=lambda: NOT_COUNTED)
     """Live intermediate tensors at most, by the order of the graph; what was measured is `peak_memory_bytes`."""
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from onnxdyno.domain.axes import AxisSizes, Constraints
 from onnxdyno.domain.cold import FileReading
 from onnxdyno.domain.plan import Point
+from onnxdyno.domain.telemetry import Energy, TelemetrySample
 
 
 class PointState(StrEnum):
@@ -72,11 +73,15 @@ class Flag(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why samples are left out; they stay stored. `preempted`: others had the cores, or the process was stopped."""
+    """Why samples are left out; they stay stored. `preempted`: others had the cores, or the process was stopped.
+
+    `throttled`: the GPU said that heat or power held it back.
+    """
 
     PREEMPTED = "preempted"
     CFS_THROTTLED = "cfs_throttled"
     CLOCK = "clock"
+    THROTTLED = "throttled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +120,9 @@ class Measured:
     input_sha256: str = ""
     spans: tuple[SteadySpan, ...] = ()
     """One a steady window, in order; together all of `samples_ns`. Empty in pieces kept by an older version."""
+    energy: Energy | None = None
+    telemetry: tuple[TelemetrySample, ...] = ()
+    """What the device said since the answer before this one; empty on a CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +134,7 @@ class Skipped:
     state: PointState
     reason: str
     remedy: str = ""
+    telemetry: tuple[TelemetrySample, ...] = ()
 
 
 Outcome = Measured | Skipped

@@ -38,13 +38,18 @@ class Protocol:
     excluded_share_cap: float = 0.2
     preempted_share: float = 0.03
     clock_share: float = 0.75
-    """Of a core's usual clock, below which a window's samples are left out (protocol, section 3)."""
+    """Of a core's (a GPU's) usual clock, below which a window's samples are left out (protocol, section 3)."""
     most_samples: int = 200_000
     least_gain: float = 0.05
     """Of throughput, below which a larger batch or more runs in flight are not worth it."""
     published_half_width: float = 0.05
     """Of the interval of p50 over launches, relative: a point above it gets further launches while the budget lasts."""
     most_launches: int = 10
+    tenant_memory_bytes: int = 256 * 2**20
+    """In use before anything of ours runs, beyond which the device is somebody else's: more than a desktop draws."""
+    tenant_utilisation: float = 0.05
+    tenant_settle_ns: int = 2_000_000_000
+    """For what has just ended to leave the device: utilisation is told over up to a second."""
     profile_runs: int = 5
     input_sets: int = 3
 

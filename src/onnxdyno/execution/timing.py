@@ -7,6 +7,7 @@ from onnxdyno.domain.outcomes import Measured, PointState
 from onnxdyno.execution.feeds import digest_inputs, make_feeds, more_sets
 from onnxdyno.execution.outputs import describe_outputs, fallback_reason, flags_of, other_shapes
 from onnxdyno.execution.workshop import Workshop, attempt, load_known, skip
+from onnxdyno.measuring.energy import cpu_energy
 from onnxdyno.measuring.timing import Conditions, time_concurrently, time_point
 from onnxdyno.ports import LoadedModel
 
@@ -77,4 +78,5 @@ def _timed(
         outputs=describe_outputs(outputs[0]),
         other_outputs=other_shapes(outputs),
         input_sha256=digest_inputs(sets),
+        energy=cpu_energy(timed.energies_uj, timed.runs, shop.no_energy),
     )

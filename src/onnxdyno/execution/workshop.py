@@ -27,6 +27,8 @@ class Workshop:
     """The witness of work that so many threads do: one is the calling thread itself."""
     emit: Emit
     scratch: Path
+    no_energy: str | None = "no counter was asked for"
+    """Why its witness reads no energy; None = it does."""
     confined: tuple[tuple[str, str], ...] = ()
     """(what, how): what this process has given up before a model is loaded."""
     read_files: Callable[[Sequence[Path]], FileReading | None] = lambda _: None

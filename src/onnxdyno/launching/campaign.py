@@ -13,6 +13,7 @@ from onnxdyno.launching.launches import time_points
 from onnxdyno.launching.memories import read_memories
 from onnxdyno.launching.passes import Bench, Outside, Passes
 from onnxdyno.launching.probing import History, find_base
+from onnxdyno.launching.telemetry import occupied
 from onnxdyno.planning import has_default_sweeps, rebase
 
 SEARCH_SHARE = 0.05
@@ -24,8 +25,9 @@ EXPLORE_SHARE = 0.1
 def carry_out(bench: Bench, outside: Outside) -> BenchmarkRun:
     """Probe, memory, timing, profile. Raises `ModelError`, `InfrastructureError`; an interrupt loses no kept piece."""
     passes = Passes(bench=bench, outside=outside)
-    probe = _probe(passes)
-    excluded = _excluded(passes)
+    strangers = occupied(passes.plan.device, passes.plan.points, passes.plan.protocol, outside.sampler)
+    probe = Probe(point=None, tried=()) if strangers else _probe(passes)
+    excluded = (*strangers, *_excluded(passes))
     run = BenchmarkRun(
         origin=bench.origin,
         signature=bench.signature,

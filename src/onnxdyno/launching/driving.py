@@ -2,7 +2,7 @@
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -76,7 +76,7 @@ class _End:
     exit: Exit
 
 
-def drive(launcher: Launcher, assignment: Assignment, limits: Limits) -> Iterator[Answer]:
+def drive(launcher: Launcher, assignment: Assignment, limits: Limits) -> Generator[Answer, None, None]:
     """Every answer to the assignment, each as it comes; the points of dead processes as `Skipped`.
 
     Raises `ModelError` if the runtime refuses the model, `DeviceError` if the device cannot be used,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from onnxdyno.domain.assignments import Assignment, Pass, Turn
 from onnxdyno.domain.cold import ColdReading
@@ -12,7 +13,8 @@ from onnxdyno.domain.runs import Origin, Progress
 from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 from onnxdyno.launching.driving import Answer, Limits, drive
 from onnxdyno.launching.pieces import AtPoint, Pieces
-from onnxdyno.ports import ClockNs, Launcher, Ledger
+from onnxdyno.launching.telemetry import NoSampler, watched
+from onnxdyno.ports import ClockNs, Launcher, Ledger, Sampler
 
 START_S = 30.0
 """What a process may take before its model loads: imports on a cold disk."""
@@ -29,6 +31,7 @@ class Outside:
     clock: ClockNs
     tell: Callable[[Progress], None]
     memory_limit_bytes: Callable[[], int | None]
+    sampler: Sampler = field(default_factory=NoSampler)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,8 @@ class Passes:
     def answers(self, asked: Assignment) -> Iterator[Answer]:
         """Answers to an assignment, as they come; nothing is kept."""
         limits = Limits(load_s=self._load_s(), turn_s=lambda turn: self._turn_s(asked.kind, turn))
-        return drive(self.outside.launcher, asked, limits)
+        answers = partial(drive, self.outside.launcher, asked, limits)
+        return watched(answers, asked, self.outside.sampler) if asked.kind is Pass.TIMING else answers()
 
     def assignment(self, passed: Pass, turns: tuple[Turn, ...], launch: int) -> Assignment:
         """What a process of this pass is asked, with the plan's threads."""

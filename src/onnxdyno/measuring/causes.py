@@ -23,6 +23,12 @@ class Seen:
     after: Sighting
 
     @property
+    def energy_uj(self) -> int | None:
+        """What a counter of energy gave meanwhile."""
+        before, after = self.before.energy_uj, self.after.energy_uj
+        return None if before is None or after is None else after - before
+
+    @property
     def is_throttled(self) -> bool:
         """Whether a cgroup of the process was held back for its CPU quota meanwhile."""
         before, after = self.before.brakes, self.after.brakes

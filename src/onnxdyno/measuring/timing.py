@@ -34,6 +34,8 @@ class Timed:
     runs: int
     spans: tuple[SteadySpan, ...] = ()
     flags: tuple[Flag, ...] = ()
+    energies_uj: tuple[int | None, ...] = ()
+    """Of each steady window that is not excluded; None where it was not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ def _timed(
             for each in steady
         ),
         flags=(Flag.CFS_THROTTLED,) if Cause.CFS_THROTTLED in causes else (),
+        energies_uj=tuple(window.energy_uj for window in counted),
     )
 
 

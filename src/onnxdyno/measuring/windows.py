@@ -53,6 +53,8 @@ class Window:
     lost: float
     cause: Cause | None = None
     quota_cores: float | None = None
+    energy_uj: int | None = None
+    """Of the whole counter while it was open; None where there is none."""
 
     @property
     def end(self) -> int:
@@ -133,6 +135,7 @@ class Windows:
             lost=lost,
             cause=cause_of(seen, lost, self.clocks_hz, self.protocol),
             quota_cores=brakes.quota_cores,
+            energy_uj=seen.energy_uj,
         )
 
     def _judge(self, window: Window, judged: array[int]) -> None:

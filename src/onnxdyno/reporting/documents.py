@@ -214,6 +214,7 @@ def _point(point: PointFinding, threads: int, front: tuple[Point, ...]) -> Docum
     for name, estimate in (("mad", point.mad_ns), ("iqr", point.iqr_ns), ("first_run", point.first_run_ns)):
         _put(found, reasons, (f"{name}_ms", None), estimate, _NS_PER_MS)
     _put(found, reasons, ("n_eff", None), point.n_eff, 1.0)
+    _put(found, reasons, ("energy_per_item_mj", "energy_per_item_ci_mj"), point.energy_per_item_mj, 1.0)
     _put(found, reasons, ("throughput_items_per_s", "throughput_ci"), point.throughput_items_per_s, 1.0)
     for name, count in (("flops", point.flops), ("activation_peak_bytes", point.activation_peak_bytes)):
         if count.value is None:

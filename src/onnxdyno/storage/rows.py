@@ -11,6 +11,7 @@ from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import Measured, Outcome, Skipped
 from onnxdyno.domain.plan import Point
 from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.domain.telemetry import TelemetrySample, event_names
 from onnxdyno.storage.jsontext import finite, json_text
 from onnxdyno.storage.rowtypes import (
     AxisEntry,
@@ -23,6 +24,7 @@ from onnxdyno.storage.rowtypes import (
     ProfileEntry,
     RequirementRow,
     RunRow,
+    TelemetryRow,
 )
 
 _NS_PER_MS = 1e6
@@ -91,6 +93,11 @@ def node_rows(run: BenchmarkRun, findings: Findings) -> tuple[NodeRow, ...]:
 def cold_rows(run: BenchmarkRun, findings: Findings) -> tuple[ColdRow, ...]:
     """One row per cold number, in the order of the findings."""
     return tuple(_cold(run, finding) for finding in findings.cold)
+
+
+def telemetry_rows(run: BenchmarkRun) -> tuple[TelemetryRow, ...]:
+    """One row per reading of the device, in the order of the outcomes; a point that was throttled has its own too."""
+    return tuple(_telemetry(run, outcome, sample) for outcome in run.outcomes for sample in outcome.telemetry)
 
 
 def requirement_rows(run: BenchmarkRun, findings: Findings) -> tuple[RequirementRow, ...]:
@@ -247,6 +254,7 @@ def _point(
         **_estimate("iqr", finding.iqr_ns),
         **_estimate("throughput", finding.throughput_items_per_s, unit="items_per_s", scale=1.0),
         **_estimate("first_run", finding.first_run_ns),
+        **_estimate("energy_per_item", finding.energy_per_item_mj, unit="mj", scale=1.0),
         peak_memory_bytes=finding.peak_memory_bytes,
         peak_memory_reason=finding.peak_memory_reason,
         baseline_memory_bytes=baseline_bytes,
@@ -299,6 +307,34 @@ def _cold(run: BenchmarkRun, finding: ColdFinding) -> ColdRow:
         was_cached=finding.was_cached,
         values_ns=finding.values_ns,
     )
+
+
+def _telemetry(run: BenchmarkRun, outcome: Outcome, sample: TelemetrySample) -> TelemetryRow:
+    return TelemetryRow(
+        **_key(run),
+        variant=outcome.point.variant.value,
+        **at(run.signature, outcome.point.sizes),
+        launch=outcome.launch,
+        t_ns=sample.t_ns,
+        is_steady=isinstance(outcome, Measured)
+        and any(span.opened_ns <= sample.t_ns < span.opened_ns + span.wall_ns for span in outcome.spans),
+        sm_clock_mhz=sample.sm_clock_mhz,
+        memory_clock_mhz=sample.memory_clock_mhz,
+        power_mw=sample.power_mw,
+        temperature_c=sample.temperature_c,
+        utilisation=sample.utilisation,
+        memory_used_bytes=sample.memory_used_bytes,
+        clock_event_bits=sample.clock_events,
+        clock_events=None if sample.clock_events is None else event_names(sample.clock_events),
+        energy_mj=sample.energy_mj,
+        own_processes=_processes(sample, is_ours=True),
+        other_processes=_processes(sample, is_ours=False),
+        reasons=sample.reasons,
+    )
+
+
+def _processes(sample: TelemetrySample, *, is_ours: bool) -> int | None:
+    return None if sample.tenants is None else sum(tenant.is_ours is is_ours for tenant in sample.tenants)
 
 
 def _requirement(run: BenchmarkRun, tier: Tier) -> RequirementRow:

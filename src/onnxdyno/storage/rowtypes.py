@@ -198,6 +198,14 @@ class PointRow:
     first_run_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `first_run_ms`."]
     first_run_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `first_run_ms`."]
     first_run_reason: Annotated[str | None, "Why `first_run_ms` or its interval is null."]
+    energy_per_item_mj: Annotated[
+        float | None,
+        "Energy of one item over the steady calls, millijoules, idle power not subtracted: of the whole GPU by its own "
+        "counter, or of all CPU packages by RAPL, where everything else that ran on them is in it.",
+    ]
+    energy_per_item_mj_low: Annotated[float | None, "Lower end of the 95 % interval of `energy_per_item_mj`."]
+    energy_per_item_mj_high: Annotated[float | None, "Upper end of the 95 % interval of `energy_per_item_mj`."]
+    energy_per_item_reason: Annotated[str | None, "Why `energy_per_item_mj` or its interval is null."]
     peak_memory_bytes: Annotated[int | None, "Peak memory over the baseline, own process."]
     peak_memory_reason: Annotated[str | None, "Why `peak_memory_bytes` is null, or what it rests on."]
     baseline_memory_bytes: Annotated[int | None, "Resident set before the session, inputs made; null if not read."]
@@ -298,6 +306,43 @@ class ColdRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetryRow:
+    """One reading of a GPU by NVML, some 16 a second, taken by the parent while a launch ran. Empty on a CPU.
+
+    What is null could not be read; `reasons` says why. Clocks, power and heat of a MIG instance are its GPU's.
+    """
+
+    run_id: Annotated[str, "The run; joins every table."]
+    device_class: Annotated[
+        str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
+    ]
+    model_sha256: Annotated[str, "Identity of the model, external data included."]
+    variant: Annotated[str, "Variant of the point whose answer came next."]
+    axes: Annotated[Axes, "Sizes of the dynamic axes of that point."]
+    batch: Annotated[int | None, "Size of the batch axis there; null for a model without one."]
+    height_px: Annotated[int | None, "Size of the height axis there; null for a model without one."]
+    width_px: Annotated[int | None, "Size of the width axis there; null for a model without one."]
+    sequence: Annotated[int | None, "Size of the sequence axis there; null for a model without one."]
+    launch: Annotated[int | None, "Number of the measuring process; null = none was started."]
+    t_ns: Annotated[int, "When the reading began, on CLOCK_MONOTONIC of the machine: for differences only."]
+    is_steady: Annotated[bool, "Taken while a steady window of the point was open."]
+    sm_clock_mhz: Annotated[int | None, "SM clock."]
+    memory_clock_mhz: Annotated[int | None, "Memory clock."]
+    power_mw: Annotated[int | None, "Power draw of the GPU, milliwatts."]
+    temperature_c: Annotated[int | None, "Temperature of the GPU, degrees Celsius."]
+    utilisation: Annotated[float | None, "Share of the driver's last sampling period in which a kernel ran, 0 to 1."]
+    memory_used_bytes: Annotated[int | None, "Device memory in use by everybody, without what the driver keeps."]
+    clock_event_bits: Annotated[int | None, "Clocks-event reasons as NVML gives them."]
+    clock_events: Annotated[
+        tuple[str, ...] | None, "Names of those bits, lowest first (docs/method.md says which invalidate)."
+    ]
+    energy_mj: Annotated[int | None, "The GPU's energy counter, millijoules since its driver was loaded."]
+    own_processes: Annotated[int | None, "Processes of ours that compute on it."]
+    other_processes: Annotated[int | None, "Other processes that compute on it; in a container ours may be among them."]
+    reasons: Annotated[Texts, "(column of the reading, why it is null)."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequirementRow:
     """One requirement tier of a run: a device of the catalogue and what the choice rests on."""
 
@@ -320,4 +365,4 @@ class RequirementRow:
     reason: Annotated[str, "What the choice rests on, or why there is none."]
 
 
-Row = RunRow | PointRow | SampleRow | NodeRow | ColdRow | RequirementRow
+Row = RunRow | PointRow | SampleRow | NodeRow | ColdRow | TelemetryRow | RequirementRow

@@ -12,7 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from onnxdyno.domain.text import storable
-from onnxdyno.storage.rowtypes import ColdRow, NodeRow, PointRow, RequirementRow, Row, RunRow, SampleRow
+from onnxdyno.storage.rowtypes import (
+    ColdRow,
+    NodeRow,
+    PointRow,
+    RequirementRow,
+    Row,
+    RunRow,
+    SampleRow,
+    TelemetryRow,
+)
 
 PARTITION = "device_class"
 """The hive partition column: in the path of a file, not in the file."""
@@ -26,6 +35,7 @@ ROW_TYPES: Mapping[str, type[Row]] = {
     "samples": SampleRow,
     "nodes": NodeRow,
     "cold": ColdRow,
+    "telemetry": TelemetryRow,
     "requirements": RequirementRow,
 }
 
@@ -171,6 +181,7 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         *_estimate("iqr"),
         *_estimate("throughput", "items_per_s"),
         *_estimate("first_run"),
+        *_estimate("energy_per_item", "mj"),
         _maybe("peak_memory_bytes", _INT),
         _maybe("peak_memory_reason", _TEXT),
         _maybe("baseline_memory_bytes", _INT),
@@ -221,6 +232,26 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         _maybe("read_bytes", _INT),
         _maybe("was_cached", _FLAG),
         _some("values_ns", _many(_INT)),
+    ),
+    "telemetry": (
+        *_KEY,
+        _some("variant", _TEXT),
+        *_AT,
+        _maybe("launch", _COUNT),
+        _some("t_ns", _INT),
+        _some("is_steady", _FLAG),
+        _maybe("sm_clock_mhz", _COUNT),
+        _maybe("memory_clock_mhz", _COUNT),
+        _maybe("power_mw", _INT),
+        _maybe("temperature_c", _COUNT),
+        _maybe("utilisation", _REAL),
+        _maybe("memory_used_bytes", _INT),
+        _maybe("clock_event_bits", _INT),
+        _maybe("clock_events", _many(_TEXT)),
+        _maybe("energy_mj", _INT),
+        _maybe("own_processes", _COUNT),
+        _maybe("other_processes", _COUNT),
+        _some("reasons", pa.map_(_TEXT, pa.field("value", _TEXT, nullable=False))),
     ),
     "requirements": (
         *_KEY,
