@@ -276,3 +276,10 @@ def test_what_could_not_be_seen_of_a_gpu_is_a_warning() -> None:
     assert "container" in warnings(TelemetrySample(t_ns=1, clock_events=0, tenants=(THEIRS,)))
     seeing = warnings(TelemetrySample(t_ns=1, clock_events=0, tenants=(OURS,)))
     assert "seen" not in seeing
+
+
+def test_with_several_calls_in_flight_a_throttle_takes_whole_windows() -> None:
+    at_once = replace(POINT, concurrency=2)
+    point = replace(measured(12), point=at_once)
+    found = judged(readings(until_ms=15_000, clock_events=lambda at: 0x8 if at == 1500 else 0), point)
+    assert found.excluded == ((0, 100, Cause.THROTTLED),)

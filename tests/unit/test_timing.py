@@ -363,3 +363,16 @@ def test_a_rare_switch_excludes_nothing() -> None:
     got = on_a_shared_core(lambda call: call % 500 == 499)
     assert got.excluded == ()
     assert got.state is PointState.OK
+
+
+def test_energy_is_read_around_each_window_that_counts_and_never_in_one() -> None:
+    work = Work(repeat(MILLISECOND))
+    watts = 5
+
+    def metered() -> Sighting:
+        return replace(undisturbed(), energy_uj=work.now_ns // 1_000 * watts)
+
+    timed = time_point([work.call], conditions(work.clock, witness=metered))
+    assert timed.energies_uj == tuple(span.wall_ns // 1_000 * watts for span in timed.spans)
+    blind = time_point([work.call], conditions(work.clock))
+    assert set(blind.energies_uj) == {None}
