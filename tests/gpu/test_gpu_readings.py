@@ -49,9 +49,8 @@ def test_every_reading_has_a_value_or_a_reason(samples: tuple[TelemetrySample, .
         assert not sample.is_lost
 
 
-def test_readings_come_at_ten_to_twenty_a_second(samples: tuple[TelemetrySample, ...]) -> None:
-    gaps_ns = sorted(after.t_ns - before.t_ns for before, after in pairwise(samples))
-    assert 50_000_000 <= gaps_ns[len(gaps_ns) // 2] <= 100_000_000
+def test_readings_are_in_order_of_their_times(samples: tuple[TelemetrySample, ...]) -> None:
+    assert all(before.t_ns < after.t_ns for before, after in pairwise(samples))
 
 
 def test_energy_grows(samples: tuple[TelemetrySample, ...]) -> None:
