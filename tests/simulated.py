@@ -24,7 +24,7 @@ import factories as make
 from onnxdyno.analysis.latency import point_finding
 from onnxdyno.domain.findings import PointFinding
 from onnxdyno.domain.plan import Protocol
-from onnxdyno.measuring.timing import Conditions, time_point
+from onnxdyno.measuring.timing import Conditions, Timed, time_point
 from onnxdyno.ports import Sighting
 
 Values = NDArray[np.float64]
@@ -34,6 +34,8 @@ LAUNCH_SPREAD = 0.01
 PERIOD = 500
 BURST_EVERY, BURST_LENGTH = 95, 5
 MOST_CALLS = 2_000
+INTERRUPTS = 0.005
+"""Of a core's time, that the kernel takes on a quiet machine."""
 POINT = make.point(batch=1)
 PLAN = make.plan((POINT,))
 
@@ -101,6 +103,8 @@ STICKY = Machine(name="correlated noise, rho 0.9", rho=0.9)
 DRIFTING = Machine(name="slow drift of ±1 %", drift=0.01)
 BURSTING = Machine(name="bursts of +10 %", burst=0.1)
 WIDE = Machine(name="wide noise, rho 0.5", excess=0.15, rho=0.5)
+CLEAN = (QUIET, CORRELATED, STICKY, DRIFTING, BURSTING)
+"""Without neighbours, and with noise that some seconds can average out: nothing is wrong with runs on these."""
 MACHINES = (QUIET, CORRELATED, STICKY, DRIFTING, BURSTING, WIDE)
 
 
@@ -151,11 +155,16 @@ def _finding(run: Sequence[Sequence[int]]) -> PointFinding:
 
 def timed_runs(machine: Machine, rng: np.random.Generator, *, runs: int, launches: int) -> Runs:
     """Steady samples as the real loop takes them: it ends its warm-up and stops by what it sees."""
+    return [[launch.samples_ns for launch in run] for run in timed_launches(machine, rng, runs=runs, launches=launches)]
+
+
+def timed_launches(machine: Machine, rng: np.random.Generator, *, runs: int, launches: int) -> list[list[Timed]]:
+    """What the real loop makes of each launch of each run."""
     calls_ns = machine.samples_ns(rng, runs=runs, launches=launches, n=MOST_CALLS)
     return [[_timed(launch.tolist(), launches) for launch in run] for run in calls_ns]
 
 
-def _timed(calls_ns: list[int], launches: int) -> tuple[int, ...]:
+def _timed(calls_ns: list[int], launches: int) -> Timed:
     """One launch, on a clock that only the simulated calls advance."""
     costs_ns = iter(calls_ns)
     now_ns = [0]
@@ -165,10 +174,10 @@ def _timed(calls_ns: list[int], launches: int) -> tuple[int, ...]:
 
     how = Conditions(
         clock=lambda: now_ns[0],
-        witness=lambda: Sighting(cpu_ns=now_ns[0]),
+        witness=lambda: Sighting(cpu_ns=round(now_ns[0] * (1 - INTERRUPTS))),
         protocol=Protocol(),
         launches=launches,
         threads=1,
         budget_ns=MOST_CALLS * LEVEL_NS * 9 // 10,
     )
-    return time_point([call], how).samples_ns
+    return time_point([call], how)
