@@ -76,9 +76,7 @@ class Ended:
 
 
 def main(repeats: int) -> None:
-    print(
-        f"Synthetic: {RUNS:,} runs of {LAUNCHES} launches each; alarms are runs that are not `ok`.\n"
-    )
+    print(f"Synthetic: {RUNS:,} runs of {LAUNCHES} launches each; alarms are runs that are not `ok`.\n")
     for machine, true in (*((each, {"ok"}) for each in CLEAN), (WIDE, {"ok", "noisy", "unconverged"})):
         alarms = synthetic(machine, true)
         print(f"  {machine.name:<28} {shown(sum(alarms.values()), RUNS)}  {told(alarms)}", flush=True)

@@ -236,7 +236,9 @@ class SampleRow:
     phase: Annotated[str, "`warm_up` (before the steady state; never in the percentiles) or `steady`."]
     ordinal: Annotated[int, "Position in its phase, from 0."]
     duration_ns: Annotated[int, "Submit to synchronise, nanoseconds."]
-    excluded_cause: Annotated[str | None, "Recorded cause for which the sample is left out; null = it counts."]
+    excluded_cause: Annotated[
+        str | None, "Recorded cause for which the sample is left out (docs/method.md); null = it counts."
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
