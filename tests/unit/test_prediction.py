@@ -14,7 +14,8 @@ from onnxdyno.analysis.prediction.kinds import OpClass, op_class
 from onnxdyno.analysis.prediction.physics import columns, l2_gain, times
 from onnxdyno.analysis.prediction.transfer import COMPUTE, LAUNCH, MEMORY, project, see, transferred
 from onnxdyno.domain.errors import SpecError
-from onnxdyno.hardware.lookup import shipped
+from onnxdyno.hardware.lookup import Catalogue, shipped
+from onnxdyno.hardware.sustained import Sustained
 
 
 def node(kind: str = "linear", flops: float = 1e11, moved: float = 1e8, latency_ns: float | None = 2e7) -> NodeCost:
@@ -218,6 +219,19 @@ def test_from_cpu_to_cpu_a_faster_one_is_faster() -> None:
     assert found.basis is Basis.EXTRAPOLATED
     assert found.latency_ns is not None
     assert found.latency_ns < sum(each.latency_ns or 0 for each in profile())
+
+
+def test_between_cpus_of_one_kind_with_measured_rates_time_follows_the_rates() -> None:
+    like = shipped().cpus[0]
+    pair = tuple(replace(like, id=name, name=name) for name in ("slow", "fast"))
+    measured = tuple(
+        Sustained(accelerator_id=name, fp32_flop_per_s=scale * 1e12, memory_bytes_per_s=scale * 5e10)
+        for name, scale in (("slow", 1), ("fast", 2))
+    )
+    known = Catalogue(accelerators=(), cpus=pair, sustained=measured)
+    found = predict((node(latency_ns=1.05e8),), "slow", ["fast"], catalogue=known)[0]
+    assert found.latency_ns == pytest.approx(1.05e8 / 2, rel=0.05)
+    assert all("estimated" not in note for note in found.notes)
 
 
 def test_a_dtype_that_a_device_lacks_gives_nothing_and_says_why() -> None:

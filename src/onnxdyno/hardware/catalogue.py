@@ -84,7 +84,7 @@ def read_accelerators(file: str, text: str) -> tuple[Accelerator, ...]:
     """The records of one CSV text; `file` is for messages. Raises `CatalogueError`, also for an id given twice."""
     found: dict[str, Accelerator] = {}
     for row in rows(file, text):
-        accelerator = _accelerator(row)
+        accelerator = accelerator_of(row)
         if accelerator.id in found:
             raise row.wrong("id", "an id that is not used yet")
         found[accelerator.id] = accelerator
@@ -102,7 +102,8 @@ def _normalised(name: str) -> str:
     return " ".join(_CPU_NOISE.sub(" ", name.strip()).casefold().split())
 
 
-def _accelerator(row: Row) -> Accelerator:
+def accelerator_of(row: Row) -> Accelerator:
+    """One GPU of a row with the columns of accelerators.csv. Raises `CatalogueError`."""
     l2_cache = row.maybe_number("l2_cache_mib", 4096, 2**20)
     return Accelerator(
         id=row.text("id"),

@@ -1,16 +1,25 @@
 """The catalogue as one value, and a device by what a person calls it: exactly, or refused with the nearest names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.text import printable
 from onnxdyno.hardware.catalogue import accelerators, cpus, instances
-from onnxdyno.hardware.records import Accelerator, CpuModel, Instance
+from onnxdyno.hardware.records import Accelerator, CpuModel, Instance, Price
 from onnxdyno.hardware.sustained import Sustained, sustained
 
 AnyDevice = Accelerator | CpuModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What a person's file of devices says."""
+
+    accelerators: tuple[Accelerator, ...] = ()
+    sustained: tuple[Sustained, ...] = ()
+    prices: tuple[Price, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +30,7 @@ class Catalogue:
     cpus: tuple[CpuModel, ...] = ()
     instances: tuple[Instance, ...] = ()
     sustained: tuple[Sustained, ...] = ()
+    prices: tuple[Price, ...] = ()
 
     @property
     def devices(self) -> tuple[AnyDevice, ...]:
@@ -50,6 +60,26 @@ class Catalogue:
         by_name = {name: each.id for each in self.devices for name in (*_ids(each), *_names(each))}
         close = get_close_matches(_plain(text), by_name, n=12, cutoff=0.0)
         return tuple(dict.fromkeys(by_name[name] for name in close))[:3]
+
+    def price_of(self, device_id: str) -> Price | None:
+        """What a person's file says that it costs, or None."""
+        return next((each for each in self.prices if each.device_id == device_id), None)
+
+    def with_devices(self, added: "Added") -> "Catalogue":
+        """This catalogue and a person's file; a device of the file replaces one with its id.
+
+        Raises `SpecError` for a price of a device that neither has.
+        """
+        new = {each.id for each in added.accelerators}
+        made = replace(
+            self,
+            accelerators=(*(each for each in self.accelerators if each.id not in new), *added.accelerators),
+            sustained=(*(each for each in self.sustained if each.accelerator_id not in new), *added.sustained),
+            prices=(*added.prices, *self.prices),
+        )
+        for price in added.prices:
+            made.find(price.device_id)
+        return made
 
     def sustained_of(self, accelerator_id: str) -> Sustained | None:
         """What was measured on it, or None."""

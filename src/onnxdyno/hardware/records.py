@@ -86,3 +86,13 @@ class Instance:
     source: str
     confidence: str
     notes: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a device costs, by a person's own file; never without its currency (ISO 4217) and date (ISO 8601)."""
+
+    device_id: str
+    amount: float
+    currency: str
+    date: str

@@ -22,13 +22,13 @@ class Row:
     file: str
     line: int
     values: dict[str, str]
+    fix: str = "Reinstall onnxdyno, or correct the row."
 
     def wrong(self, column: str, expected: str) -> CatalogueError:
         """The error for one field."""
         found = self.values.get(column)
         return CatalogueError(
-            f"{self.file} line {self.line}, column {column}: expected {expected}, found {found!r}. "
-            "Reinstall onnxdyno, or correct the row."
+            f"{self.file} line {self.line}, column {column}: expected {expected}, found {found!r}. {self.fix}"
         )
 
     def maybe_text(self, column: str) -> str | None:

@@ -116,7 +116,7 @@ def _maybe_short(value: float | None) -> float | None:
 
 
 def _device(known: Catalogue, device: AnyDevice) -> Document:
-    measured = known.sustained_of(device.id)
+    measured, price = known.sustained_of(device.id), known.price_of(device.id)
     return {
         "id": device.id,
         "name": device.name,
@@ -127,6 +127,9 @@ def _device(known: Catalogue, device: AnyDevice) -> Document:
         "sustained_memory_bytes_per_s": None if measured is None else measured.memory_bytes_per_s,
         "tdp_w": device.tdp_w,
         **(_gpu(device) if isinstance(device, Accelerator) else _cpu(device)),
+        "price": None if price is None else price.amount,
+        "price_currency": None if price is None else price.currency,
+        "price_date": None if price is None else price.date,
         "source": device.source,
         "confidence": device.confidence,
         "notes": device.notes,

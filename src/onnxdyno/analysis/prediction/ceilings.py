@@ -20,6 +20,8 @@ _TENSOR_SHARE, _TENSOR_SPREAD = 0.65, log(1.6)
 _STREAM_SHARE, _STREAM_SPREAD = 0.81, log(1.15)
 """Long streams reach 0.74 to 0.91 of the bandwidth (sustained.csv)."""
 _CPU_SHARE, _CPU_SPREAD = 0.7, log(1.6)
+_CACHE_GAIN = 10.0
+"""The last-level cache over memory, at most: traffic this fast was not miscounted. A CPU's caches are not modelled."""
 _LANE_BYTES_PER_S = {"2": 0.5e9, "3": 0.985e9, "4": 1.969e9, "5": 3.938e9}
 """PCI Express, one lane, one direction (PCI-SIG base specifications 2.0 to 5.0)."""
 _LINK_SHARE = 0.8
@@ -61,7 +63,7 @@ def ceilings(device: AnyDevice, dtype: str, catalogue: Catalogue) -> Ceilings | 
     if dtype not in DTYPES:
         raise SpecError(f"dtype {dtype!r} is not known. Give one of {', '.join(DTYPES)}.")
     if isinstance(device, CpuModel):
-        return _of_cpu(device) if dtype == "fp32" else None
+        return _of_cpu(device, catalogue.sustained_of(device.id)) if dtype == "fp32" else None
     return _of_gpu(device, dtype, catalogue)
 
 
@@ -128,22 +130,25 @@ def _generation(accelerator: Accelerator) -> int:
     return _GENERATIONS.index(name) if name in _GENERATIONS else len(_GENERATIONS)
 
 
-def _of_cpu(cpu: CpuModel) -> Ceilings | None:
+def _of_cpu(cpu: CpuModel, measured: Sustained | None) -> Ceilings | None:
     if cpu.fp32_flop_per_s is None:
         return None
+    rate = _CPU_SHARE * cpu.fp32_flop_per_s if measured is None else measured.fp32_flop_per_s
+    stream = _CPU_SHARE * cpu.memory_bytes_per_s if measured is None else measured.memory_bytes_per_s
+    spread = _CPU_SPREAD if measured is None else 0.0
     return Ceilings(
         device_id=cpu.id,
         is_gpu=False,
-        flop_per_s=_CPU_SHARE * cpu.fp32_flop_per_s,
-        vector_flop_per_s=_CPU_SHARE * cpu.fp32_flop_per_s,
+        flop_per_s=rate,
+        vector_flop_per_s=rate,
         peak_flop_per_s=cpu.fp32_flop_per_s,
-        bytes_per_s=_CPU_SHARE * cpu.memory_bytes_per_s,
-        peak_bytes_per_s=cpu.memory_bytes_per_s,
-        host_bytes_per_s=_CPU_SHARE * cpu.memory_bytes_per_s,
+        bytes_per_s=stream,
+        peak_bytes_per_s=_CACHE_GAIN * cpu.memory_bytes_per_s,
+        host_bytes_per_s=stream,
         l2_cache_bytes=0.0,
         units=cpu.cores,
-        compute_spread=_CPU_SPREAD,
-        memory_spread=_CPU_SPREAD,
+        compute_spread=spread,
+        memory_spread=spread,
     )
 
 

@@ -12,7 +12,7 @@ from onnxdyno.analysis.prediction.records import Basis, Bound, NodeCost, Predict
 from onnxdyno.analysis.prediction.transfer import Parts, project, see
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.hardware.lookup import AnyDevice, Catalogue, shipped
-from onnxdyno.hardware.records import Accelerator
+from onnxdyno.hardware.records import Accelerator, CpuModel
 
 CONFIDENCE = 0.9
 
@@ -98,7 +98,7 @@ def _one(profile: Nodes, asked: _Asked) -> Prediction:
     if here.is_gpu != there.is_gpu:
         return _range(profile, asked, there)
     seen = see(profile, here, asked.numbers)
-    parts = project(seen, here, there, asked.numbers, is_alike=_between(asked) is Relation.SAME)
+    parts = project(seen, here, there, asked.numbers, is_alike=_is_alike(asked))
     notes = [*_notes(there, asked)]
     if seen.impossible_share > _NOTED_SHARE:
         notes.append(f"nodes ran faster than {asked.dtype} allows on {here.device_id}: another dtype?")
@@ -174,6 +174,14 @@ def _nothing(asked: _Asked, reason: str | None) -> Prediction:
         launch_share=None,
         reason=reason,
     )
+
+
+def _is_alike(asked: _Asked) -> bool:
+    """Whether both run the same machine code: GPUs of one compute capability, CPUs of one microarchitecture."""
+    source, target = asked.source, asked.target
+    if isinstance(source, CpuModel) and isinstance(target, CpuModel):
+        return source.microarchitecture == target.microarchitecture
+    return _between(asked) is Relation.SAME
 
 
 def _between(asked: _Asked) -> Relation | None:

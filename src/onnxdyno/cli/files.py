@@ -1,0 +1,29 @@
+"""Files that a person names on the command line."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onnxdyno.domain.errors import SpecError
+from onnxdyno.domain.text import printable
+
+if TYPE_CHECKING:
+    from onnxdyno.hardware.lookup import Catalogue
+
+
+def read_bytes(option: str, path: Path) -> bytes:
+    """The file's bytes. Raises `SpecError` where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        shown = printable(str(path))
+        raise SpecError(f"{shown}: {error.strerror}. Give {option} a CSV file that can be read.") from error
+
+
+def catalogue(devices: Path | None) -> "Catalogue":
+    """The shipped catalogue, with the devices and prices of a file. Raises `SpecError`."""
+    from onnxdyno.hardware.lookup import shipped
+    from onnxdyno.hardware.own import read_devices
+
+    if devices is None:
+        return shipped()
+    return shipped().with_devices(read_devices(str(devices), read_bytes("--devices", devices)))
