@@ -19,7 +19,7 @@ from statistics import fmean, median
 import numpy as np
 
 from onnxdyno.analysis import prediction as package
-from onnxdyno.analysis.prediction import Calibration, NodeCost, Prediction, predict, predict_memory
+from onnxdyno.analysis.prediction import Calibration, Prediction, ProfileNode, predict, predict_from, predict_memory
 from onnxdyno.analysis.prediction.calibration import PRIOR, to_document
 from onnxdyno.analysis.prediction.ceilings import Ceilings, ceilings, peak
 from onnxdyno.analysis.prediction.fitting import MeasuredProfile, fit
@@ -34,7 +34,7 @@ SOURCE = (
     "fitted by benchmarks/prediction.py --fit to neusight_per_node_latency_fp32_torch21.csv: per-node latencies of "
     "NeuSight (Lee et al., ASPLOS 2025, github.com/sitar-lab/NeuSight, MIT licence)"
 )
-Nodes = tuple[NodeCost, ...]
+Nodes = tuple[ProfileNode, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def family(model: str) -> str:
 def read(folder: Path, dtype: str) -> Data:
     """Every per-node file of the folder; devices that the catalogue does not know end the run."""
     known = shipped()
-    profiles: dict[tuple[str, str], list[NodeCost]] = {}
+    profiles: dict[tuple[str, str], list[ProfileNode]] = {}
     devices: dict[str, Accelerator] = {}
     for path in sorted(folder.glob("*per_node*.csv")):
         with path.open(encoding="utf-8", newline="") as lines:
@@ -101,7 +101,7 @@ def read(folder: Path, dtype: str) -> Data:
                     sys.exit(f"{path.name}: {device.id} is not a GPU")
                 devices[device.id] = device
                 profiles.setdefault((row["model"], device.id), []).append(
-                    NodeCost(
+                    ProfileNode(
                         kind=row["kind"],
                         flops=float(row["flops"]),
                         bytes=float(row["bytes"]),
@@ -123,6 +123,19 @@ def ours(data: Data, *, hidden: bool = False, profiled: bool = True) -> list[Cas
         found += [
             _case(data, case, known, calibration, profiled=profiled) for case in data.cases() if case[2] == target
         ]
+    return found
+
+
+def ours_from_all(data: Data) -> list[Case]:
+    """From the profiles of all other GPUs together; one case per model and target."""
+    found = []
+    for target in data.devices:
+        calibration = calibrate(data.measured(without_device=target), data.at, data.devices)
+        for model in dict.fromkeys(model for model, device in data.profiles if device == target):
+            profiles = {at: nodes for (of, at), nodes in data.profiles.items() if of == model and at != target}
+            if profiles:
+                pinned = predict_from(profiles, [target], dtype=data.dtype, calibration=calibration)[0]
+                found.append(_beside(pinned, (model, "all others", target), data.total_ns(model, target)))
     return found
 
 
@@ -364,6 +377,7 @@ def report(data: Data, folder: Path) -> None:
     print(header(devices))
     found = ours(data)
     print(line("onnxdyno", found, devices))
+    print(line("onnxdyno, from all other GPUs", ours_from_all(data), devices))
     print(line("onnxdyno, target's sustained rates hidden", ours(data, hidden=True), devices))
     print(line("onnxdyno, no profile at all", ours(data, profiled=False), devices))
     for name, cases in baselines(data).items():

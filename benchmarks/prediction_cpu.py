@@ -23,7 +23,7 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
-from onnxdyno.analysis.prediction import NodeCost, predict
+from onnxdyno.analysis.prediction import ProfileNode, predict
 from onnxdyno.graphs.cost import cost_at
 from onnxdyno.graphs.materialise import materialise
 from onnxdyno.graphs.reading import open_model
@@ -108,7 +108,7 @@ def models(folder: Path) -> dict[str, Path]:
     }
 
 
-def profile(path: Path, threads: int) -> dict[str, tuple[NodeCost, ...]]:
+def profile(path: Path, threads: int) -> dict[str, tuple[ProfileNode, ...]]:
     """Nodes of the graph that ran, with the shortest self time of each over a few runs."""
     signature = signature_of(open_model(path))
     sizes = tuple((axis.name, axis.size or 1) for axis in signature.axes)
@@ -132,7 +132,7 @@ def profile(path: Path, threads: int) -> dict[str, tuple[NodeCost, ...]]:
             took.setdefault(event["name"].removesuffix("_kernel_time"), []).append(1e3 * event["dur"])
     return {
         node.name: (
-            NodeCost(
+            ProfileNode(
                 kind=node.op_type,
                 flops=node.flops or 0,
                 bytes=(node.read_bytes or 0) + (node.written_bytes or 0),
@@ -144,7 +144,7 @@ def profile(path: Path, threads: int) -> dict[str, tuple[NodeCost, ...]]:
     }
 
 
-def merged(rounds: list[dict[str, tuple[NodeCost, ...]]]) -> tuple[NodeCost, ...]:
+def merged(rounds: list[dict[str, tuple[ProfileNode, ...]]]) -> tuple[ProfileNode, ...]:
     """Every node with its shortest time: what others do on this machine is no part of a device."""
     return tuple(
         replace(node, latency_ns=min(each[name][0].latency_ns or 0.0 for each in rounds))
@@ -182,7 +182,7 @@ def main(rounds: int) -> None:
         folder = Path(text)
         files = models(folder)
         rates: dict[str, list[tuple[float, float]]] = {place.id: [] for place in places()}
-        seen: dict[tuple[str, str], list[dict[str, tuple[NodeCost, ...]]]] = {}
+        seen: dict[tuple[str, str], list[dict[str, tuple[ProfileNode, ...]]]] = {}
         for _ in range(rounds):
             for place in places():
                 with pressure(place):

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 import factories as make
-from onnxdyno.analysis.prediction import NodeCost, predict
+from onnxdyno.analysis.prediction import ProfileNode, predict
 from onnxdyno.domain.axes import Role, axis_sizes
 from onnxdyno.domain.findings import Estimate, Findings
 from onnxdyno.domain.models import Dim, TensorSpec
@@ -211,7 +211,7 @@ def test_what_was_asked_is_in_the_document() -> None:
 
 
 def test_a_prediction_is_what_the_schema_says() -> None:
-    nodes = (NodeCost(kind="Gemm", flops=1e11, bytes=1e8, latency_ns=2e7),)
+    nodes = (ProfileNode(kind="Gemm", flops=1e11, bytes=1e8, latency_ns=2e7),)
     found = predict(nodes, "t4", ["t4", "l4", "xeon-8375c"])
     read = validate("predict", predictions.predict_document(found, HOSTILE, len(nodes)))
     for each in read["predictions"]:

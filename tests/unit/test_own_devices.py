@@ -2,7 +2,7 @@
 
 import pytest
 
-from onnxdyno.analysis.prediction import NodeCost, predict
+from onnxdyno.analysis.prediction import ProfileNode, predict
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.hardware.lookup import shipped
 from onnxdyno.hardware.own import NEEDED, read_devices
@@ -14,7 +14,7 @@ ROW = "mine,My GPU,workstation,Ada Lovelace,8.9,2025,24,600,30,2500"
 def test_a_device_of_ones_own_can_be_predicted() -> None:
     known = shipped().with_devices(read_devices("mine.csv", f"{HEADER}\n{ROW}\n".encode()))
     assert (known.find("my gpu").id, known.find("mine").source) == ("mine", "file mine.csv")
-    node = NodeCost(kind="Gemm", flops=1e11, bytes=1e8, latency_ns=2e7)
+    node = ProfileNode(kind="Gemm", flops=1e11, bytes=1e8, latency_ns=2e7)
     found = predict((node,), "t4", ["mine"], catalogue=known)[0]
     assert found.latency_ns is not None
 

@@ -44,6 +44,16 @@ def test_json_is_one_object_with_a_prediction_per_target(tmp_path: Path) -> None
         assert each["low_ms"] < each["latency_ms"] < each["high_ms"]
 
 
+def test_every_profile_needs_its_own_device(tmp_path: Path) -> None:
+    profile = written(tmp_path)
+    both = ["predict", "--profile", profile, "--from", "t4", "--profile", profile, "--from", "l4", "--to", "a10"]
+    assert CliRunner().invoke(app, both).exit_code == 0
+    for wrong in (both[:5] + both[7:], [*both[:7], "--from", "t4", "--to", "a10"]):
+        ran = CliRunner().invoke(app, wrong)
+        assert ran.exit_code == 2
+        assert "one --from for each --profile" in ran.stderr
+
+
 def test_an_unknown_device_is_refused_with_the_nearest_names(tmp_path: Path) -> None:
     ran = CliRunner().invoke(
         app, ["predict", "--profile", written(tmp_path), "--from", "t4", "--to", "rtx4099", "--json"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onnxdyno.analysis.prediction import Basis, Bound, NodeCost, Relation, predict
+from onnxdyno.analysis.prediction import Basis, Bound, ProfileNode, Relation, predict
 from onnxdyno.analysis.prediction.calibration import PRIOR, from_document, shipped_calibration, to_document
 from onnxdyno.analysis.prediction.ceilings import Ceilings, ceilings
 from onnxdyno.analysis.prediction.fitting import MeasuredProfile, fit
@@ -18,11 +18,11 @@ from onnxdyno.hardware.lookup import Catalogue, shipped
 from onnxdyno.hardware.sustained import Sustained
 
 
-def node(kind: str = "linear", flops: float = 1e11, moved: float = 1e8, latency_ns: float | None = 2e7) -> NodeCost:
-    return NodeCost(kind=kind, flops=flops, bytes=moved, latency_ns=latency_ns)
+def node(kind: str = "linear", flops: float = 1e11, moved: float = 1e8, latency_ns: float | None = 2e7) -> ProfileNode:
+    return ProfileNode(kind=kind, flops=flops, bytes=moved, latency_ns=latency_ns)
 
 
-def profile(scale: float = 1.0) -> tuple[NodeCost, ...]:
+def profile(scale: float = 1.0) -> tuple[ProfileNode, ...]:
     """A model on a T4: large products, streams, and launches."""
     return (
         node(latency_ns=2.5e7 * scale),
@@ -257,7 +257,7 @@ def test_without_a_source_latencies_are_not_used() -> None:
     ],
 )
 def test_what_cannot_be_asked_is_refused(
-    nodes: tuple[NodeCost, ...], source: str, target: str, dtype: str, said: str
+    nodes: tuple[ProfileNode, ...], source: str, target: str, dtype: str, said: str
 ) -> None:
     with pytest.raises(SpecError, match=said):
         predict(nodes, source, [target], dtype=dtype)

@@ -18,7 +18,7 @@ def predict_document(found: Sequence[Prediction], profile: str, nodes: int) -> D
     return {"format": FORMAT, "profile": profile, "nodes": nodes, "predictions": [_prediction(each) for each in found]}
 
 
-def predictions_grid(found: Sequence[Prediction], profile: str) -> Grid:
+def predictions_grid(found: Sequence[Prediction], profile: str, sources: Sequence[str]) -> Grid:
     """One row per target, with the interval and what it rests on."""
     unit = units.latency_unit([each.high_ns or each.latency_ns for each in found])
     columns = (
@@ -44,8 +44,8 @@ def predictions_grid(found: Sequence[Prediction], profile: str) -> Grid:
         )
         for each in found
     )
-    source = found[0].source_id if found else None
-    return Grid(title="Predicted latency", columns=columns, rows=rows, caption=f"{profile}, measured on {source}")
+    caption = f"{profile}, measured on {', '.join(sources)}"
+    return Grid(title="Predicted latency", columns=columns, rows=rows, caption=caption)
 
 
 def hardware_document(known: Catalogue, chosen: Sequence[AnyDevice]) -> Document:

@@ -8,7 +8,7 @@ from onnxdyno.analysis.prediction.calibration import Calibration, shipped_calibr
 from onnxdyno.analysis.prediction.ceilings import Ceilings, ceilings
 from onnxdyno.analysis.prediction.conformal import difficulty, half_width
 from onnxdyno.analysis.prediction.physics import Nodes, columns
-from onnxdyno.analysis.prediction.records import Basis, Bound, NodeCost, Prediction, Relation
+from onnxdyno.analysis.prediction.records import Basis, Bound, Prediction, ProfileNode, Relation
 from onnxdyno.analysis.prediction.transfer import Parts, project, see
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.hardware.lookup import AnyDevice, Catalogue, shipped
@@ -43,7 +43,7 @@ class _Asked:
 
 
 def predict(
-    nodes: Sequence[NodeCost],
+    nodes: Sequence[ProfileNode],
     source_id: str | None,
     target_ids: Sequence[str],
     *,
@@ -76,7 +76,7 @@ def relation(source: Accelerator, target: Accelerator) -> Relation:
     return Relation.NEAR if apart <= 1 else Relation.FAR
 
 
-def _profile(nodes: Sequence[NodeCost], source: AnyDevice | None) -> Nodes:
+def _profile(nodes: Sequence[ProfileNode], source: AnyDevice | None) -> Nodes:
     if not nodes:
         raise SpecError("the profile has no nodes. Give at least one.")
     if source is None:

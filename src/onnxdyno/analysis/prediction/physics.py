@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onnxdyno.analysis.prediction.calibration import Calibration
 from onnxdyno.analysis.prediction.ceilings import Ceilings
 from onnxdyno.analysis.prediction.kinds import CONTRACTIONS, ORDER, OpClass, op_class
-from onnxdyno.analysis.prediction.records import NodeCost
+from onnxdyno.analysis.prediction.records import ProfileNode
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class Times:
         return np.maximum(self.compute_ns, self.memory_ns)
 
 
-def columns(nodes: Sequence[NodeCost]) -> Nodes:
+def columns(nodes: Sequence[ProfileNode]) -> Nodes:
     """Records as columns."""
     return Nodes(
         classes=np.array([ORDER.index(op_class(node.kind)) for node in nodes], dtype=np.intp),

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from math import isfinite
 
-from onnxdyno.analysis.prediction.records import NodeCost
+from onnxdyno.analysis.prediction.records import ProfileNode
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.text import printable
 
@@ -14,7 +14,7 @@ _MOST_NODES = 1_000_000
 _MOST_BYTES = 256 * 2**20
 
 
-def read_profile(file: str, data: bytes) -> tuple[NodeCost, ...]:
+def read_profile(file: str, data: bytes) -> tuple[ProfileNode, ...]:
     """The nodes of one profile; columns in any order, further ones ignored. `file` is for messages.
 
     Raises `SpecError`: not UTF-8, no such columns, a field that is not a number at or above 0, no nodes.
@@ -46,7 +46,7 @@ def _text(name: str, data: bytes) -> str:
         ) from error
 
 
-def _nodes(name: str, text: str) -> Iterator[NodeCost]:
+def _nodes(name: str, text: str) -> Iterator[ProfileNode]:
     reader = csv.reader(text.splitlines(), strict=True)
     header = [each.strip() for each in next(reader, [])]
     for column in COLUMNS:
@@ -61,7 +61,7 @@ def _nodes(name: str, text: str) -> Iterator[NodeCost]:
             raise SpecError(f"{where}: expected at most {_MOST_NODES:,} nodes. Give one run of one model.")
         if len(fields) != len(header):
             raise SpecError(f"{where}: expected {len(header)} fields, found {len(fields)}. Quote fields with commas.")
-        yield NodeCost(
+        yield ProfileNode(
             kind=fields[at["kind"]].strip(),
             flops=_number(where, "flops", fields[at["flops"]]),
             bytes=_number(where, "bytes", fields[at["bytes"]]),

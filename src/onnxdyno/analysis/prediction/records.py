@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCost:
+class ProfileNode:
     """One node of a profile: its operator, its arithmetic, its traffic, and the self time measured on the source.
 
     `kind` is an ONNX operator (`Conv`, `MatMul`) or a general word (`linear`, `elem`). 1 multiply-accumulate = 2 FLOPs.

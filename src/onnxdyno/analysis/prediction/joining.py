@@ -1,0 +1,33 @@
+"""Our own profile and our own arithmetic as the nodes of a prediction."""
+
+from onnxdyno.analysis.prediction.records import ProfileNode
+from onnxdyno.domain.cost import Cost, NodeCost
+from onnxdyno.domain.outcomes import NodeTiming, Profile
+
+_LAYOUT = "_nchwc"
+"""ONNX Runtime's suffix of a node that it gave a blocked layout; the rest is the name of its output."""
+
+
+def profile_nodes(profile: Profile, cost: Cost) -> tuple[ProfileNode, ...]:
+    """Every timed node with its FLOPs and bytes; kernel time where the profile has it, else self time.
+
+    A node that the arithmetic does not know keeps its time with no work beside it: `predict` takes that for traffic.
+    Nodes of `cost` that were not timed (fused, folded) are left out.
+    """
+    by_name = {name: node for node in cost.nodes for name in (node.output, node.name) if name}
+    return tuple(_node(timing, by_name) for timing in profile.nodes)
+
+
+def _node(timing: NodeTiming, by_name: dict[str, NodeCost]) -> ProfileNode:
+    found = by_name.get(timing.name) or by_name.get(timing.name.removesuffix(_LAYOUT))
+    moved = None if found is None else _sum(found.read_bytes, found.written_bytes)
+    return ProfileNode(
+        kind=timing.op_type,
+        flops=0.0 if found is None else float(found.flops or 0),
+        bytes=float(moved or 0),
+        latency_ns=float(timing.self_ns if timing.kernel_ns is None else timing.kernel_ns),
+    )
+
+
+def _sum(read_bytes: int | None, written_bytes: int | None) -> int | None:
+    return None if read_bytes is None or written_bytes is None else read_bytes + written_bytes
