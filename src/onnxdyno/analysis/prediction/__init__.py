@@ -1,7 +1,7 @@
 """Latency and memory on other devices, from a node profile on one: physics, few shrunk numbers, conformal intervals.
 
 `predict` (from one measured device), `predict_from` (from several) and `predict_memory` are the questions;
-`read_profile` reads a foreign profile, `profile_nodes` takes our own. docs/prediction.md has the method and how well it does.
+`read_profile` reads a foreign profile, `profile_nodes` takes our own. docs/prediction.md has the method and its table.
 """
 
 from onnxdyno.analysis.prediction.calibration import Calibration, shipped_calibration
