@@ -132,6 +132,8 @@ class FakeCall:
     feeds: dict[str, Any]
     act: Callable[[dict[str, Any]], Sequence[tuple[str, Any]]]
     came_out: Sequence[tuple[str, Any]] = ()
+    event_ns: int | None = None
+    settle: Callable[[], Any] | None = None
 
     def __call__(self) -> None:
         try:
@@ -146,6 +148,9 @@ class FakeCall:
 
         return call
 
+    def device_ns(self, count: int) -> tuple[int, ...]:
+        return () if self.event_ns is None else (self.event_ns,) * count
+
     def outputs(self) -> Sequence[tuple[str, Any]]:
         return self.came_out
 
@@ -157,6 +162,8 @@ class FakeModel:
     act: Callable[[dict[str, Any]], Sequence[tuple[str, Any]]]
     placed: tuple[tuple[str, str, int], ...] = (("CPUExecutionProvider", "Conv", 1),)
     profile_file: Path | None = None
+    event_ns: int | None = None
+    settle: Callable[[], Any] | None = None
     bound: list[tuple[Variant, dict[str, Any]]] = field(default_factory=list)
 
     @property
@@ -177,7 +184,7 @@ class FakeModel:
 
     def bind(self, feeds: dict[str, Any], variant: Variant) -> BoundRun:
         self.bound.append((variant, feeds))
-        call = FakeCall(feeds, self.act)
+        call = FakeCall(feeds, self.act, event_ns=self.event_ns, settle=self.settle)
         call()
         return call
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.errors import PointError
 from onnxdyno.domain.models import ObjectVersion
+from onnxdyno.domain.outcomes import Transfer
 from onnxdyno.domain.plan import Variant
 from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 from onnxdyno.domain.telemetry import TelemetrySample
@@ -104,8 +105,42 @@ class ObjectStore(Protocol):
         ...
 
 
+class Stream(Protocol):
+    """A queue of the one GPU that this process was pinned to; a runtime submits to it."""
+
+    @property
+    def handle(self) -> int:
+        """Its address, as a runtime takes it."""
+        ...
+
+    @property
+    def wait(self) -> Callable[[], None]:
+        """The bare call that returns when all submitted work is done, and raises if any of it failed."""
+        ...
+
+    def times_ns(self, submit: Callable[[], Any], count: int) -> tuple[int, ...]:
+        """Device time of `count` calls, each between two events on this stream. Raises what a failed call raises."""
+        ...
+
+
+class Gpu(Protocol):
+    """The one GPU that this process was pinned to. Every method raises `DeviceError` if it cannot be used."""
+
+    def identity(self) -> str:
+        """Its UUID as NVML writes it: `GPU-…`, or `MIG-…` for a part of one."""
+        ...
+
+    def open_stream(self) -> Stream:
+        """A stream of its own, that waits for no other."""
+        ...
+
+    def copy(self, to_device_bytes: int, to_host_bytes: int, *, count: int, clock: ClockNs) -> Transfer:
+        """Time copies each way through pinned memory; one that cannot be had is a reason in it, never an error."""
+        ...
+
+
 class BoundRun(Protocol):
-    """A call with its inputs (and outputs) already bound; calling it submits and waits."""
+    """A call with its inputs (and outputs) already bound; calling it submits and waits (`enqueue`: submits)."""
 
     def __call__(self) -> None:
         """One inference. Raises `PointError`."""
@@ -114,6 +149,15 @@ class BoundRun(Protocol):
     @property
     def raw(self) -> Callable[[], Any]:
         """The bare call, for the timed loop only; errors come untranslated."""
+        ...
+
+    @property
+    def settle(self) -> Callable[[], Any] | None:
+        """What must be called between two timed calls, off the clock; None = nothing."""
+        ...
+
+    def device_ns(self, count: int) -> tuple[int, ...]:
+        """`count` more calls by the device's own events; none where there are no events. Raises `PointError`."""
         ...
 
     def outputs(self) -> Sequence[tuple[str, Any]]:
@@ -162,7 +206,10 @@ class Runtime(Protocol):
         ...
 
     def load(self, path: Path, device: Device, threads: int, recipe: SessionRecipe = AS_USERS_GET_IT) -> LoadedModel:
-        """Create a session. Raises `ModelError` for a model that can never run here."""
+        """Create a session. Raises `ModelError` for a model that can never run here.
+
+        Raises `PointError` (not applicable) if the model runs, but not as a recorded graph as the recipe says.
+        """
         ...
 
     def translate(self, error: Exception) -> PointError:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.plan import BenchmarkSpec, InputRule, Variant
+from onnxdyno.domain.sessions import CudnnSearch
 from onnxdyno.domain.text import printable
 
 MOST_SPEC_BYTES = 64 * 1024
@@ -114,6 +115,8 @@ class _Spec(BaseModel):
     memory: bool = True
     cold: bool = False
     rebatch: bool = False
+    spinning: bool = True
+    cudnn_search: CudnnSearch = CudnnSearch.EXHAUSTIVE
 
 
 KEYS = tuple(_Spec.model_fields)
@@ -183,6 +186,8 @@ def build_spec(layers: Sequence[Layer], *, folder: Path | None = None) -> Benchm
         memory=written.memory,
         cold=written.cold,
         rebatch=written.rebatch,
+        spinning=written.spinning,
+        cudnn_search=written.cudnn_search,
     )
 
 

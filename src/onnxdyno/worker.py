@@ -18,7 +18,7 @@ from onnxdyno.domain.assignments import Assignment, Event
 from onnxdyno.domain.cold import FileReading
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.measuring.memory import MemoryGauge
-from onnxdyno.ports import EnergyMeter, Witness
+from onnxdyno.ports import EnergyMeter, Gpu, Witness
 
 
 def main() -> None:
@@ -63,8 +63,9 @@ def work(assignment: Assignment, answer_to: int, confined: tuple[tuple[str, str]
             line = line[os.write(answer_to, line) :]
 
     meter = _meter(assignment)
+    gpu = _gpu(assignment)
     shop = Workshop(
-        runtime=OrtRuntime(),
+        runtime=OrtRuntime(gpu),
         gauge=_gauge(assignment),
         clock=time.perf_counter_ns,
         witness_of=lambda threads: _metered(_witness(assignment, threads), meter),
@@ -73,6 +74,7 @@ def work(assignment: Assignment, answer_to: int, confined: tuple[tuple[str, str]
         scratch=Path.cwd(),
         confined=confined,
         read_files=_read_files,
+        gpu=gpu,
     )
     execute(assignment, shop)
 
@@ -94,6 +96,14 @@ def _gauge(assignment: Assignment) -> MemoryGauge:
     from onnxdyno.adapters.cuda import DeviceMemory
 
     return DeviceMemory()
+
+
+def _gpu(assignment: Assignment) -> Gpu | None:
+    if assignment.device.kind is DeviceKind.CPU:
+        return None
+    from onnxdyno.adapters.cuda import CudaGpu
+
+    return CudaGpu()
 
 
 def _witness(assignment: Assignment, threads: int) -> Witness:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -15,7 +16,15 @@ from onnxdyno.domain.assignments import Assignment, Pass, Ran, Turn
 from onnxdyno.domain.axes import Role, axis_sizes
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.models import Dim, InputRecipe
-from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Profile
+from onnxdyno.domain.outcomes import (
+    Flag,
+    LaunchReading,
+    Measured,
+    MemoryReading,
+    PointState,
+    Profile,
+    Skipped,
+)
 from onnxdyno.domain.plan import Point, Protocol, Variant
 from onnxdyno.launching.driving import Answer, Limits, drive
 
@@ -82,7 +91,7 @@ def test_a_gpu_is_listed_with_its_uuid_and_every_missing_fact_has_a_reason(gpu: 
         assert (fact.value is None) == (fact.reason is not None), fact
 
 
-@pytest.mark.parametrize("variant", list(Variant))
+@pytest.mark.parametrize("variant", [Variant.DEVICE, Variant.E2E, Variant.ENQUEUE])
 def test_a_model_is_measured_by_cuda_on_the_pinned_gpu(gpu: Device, tmp_path: Path, variant: Variant) -> None:
     answers = run(gpu, tmp_path, Pass.TIMING, Point(sizes=POINT.sizes, variant=variant))
     reading, measured = answers
@@ -93,6 +102,67 @@ def test_a_model_is_measured_by_cuda_on_the_pinned_gpu(gpu: Device, tmp_path: Pa
     assert isinstance(measured, Measured), measured
     assert measured.samples_ns
     assert min(measured.samples_ns) > 0
+
+
+def test_events_on_the_runtimes_own_stream_agree_with_the_clock_and_copies_stand_beside(
+    gpu: Device, tmp_path: Path
+) -> None:
+    (measured,) = (each for each in run(gpu, tmp_path, Pass.TIMING) if isinstance(each, Measured))
+    assert len(measured.device_ns) >= 2
+    assert min(measured.device_ns) > 0
+    assert Flag.EVENTS_DISAGREE not in measured.flags
+    assert measured.transfer is not None
+    assert measured.transfer.reason is None
+    assert measured.transfer.h2d_bytes == 4 * 3 * 256 * 256 * 4
+    assert min(measured.transfer.h2d_ns + measured.transfer.d2h_ns) > 0
+
+
+def test_to_submit_a_call_takes_less_than_to_wait_for_it(gpu: Device, tmp_path: Path) -> None:
+    times_ns = {}
+    for variant in (Variant.DEVICE, Variant.ENQUEUE):
+        point = Point(sizes=axis_sizes({"batch": 64, "height": 512, "width": 512}), variant=variant)
+        (measured,) = (each for each in run(gpu, tmp_path, Pass.TIMING, point) if isinstance(each, Measured))
+        times_ns[variant] = median(measured.samples_ns)
+    assert times_ns[Variant.ENQUEUE] < times_ns[Variant.DEVICE]
+
+
+def test_a_graph_is_measured_or_refused_in_the_runtimes_words(gpu: Device, tmp_path: Path) -> None:
+    answers = run(gpu, tmp_path, Pass.TIMING, Point(sizes=POINT.sizes, variant=Variant.GRAPH))
+    (answer,) = (each for each in answers if isinstance(each, Measured | Skipped))
+    if isinstance(answer, Skipped):
+        assert answer.state is PointState.NOT_APPLICABLE, answer
+        assert "graph" in answer.reason.lower()
+    else:
+        assert answer.samples_ns
+
+
+def test_the_pinned_gpu_is_the_one_that_nvml_names(gpu: Device) -> None:
+    code = (
+        "import sys; from onnxdyno.adapters.cuda import CudaGpu\n"
+        "found = CudaGpu().identity(); print(found); sys.exit(found != sys.argv[1])"
+    )
+    done = in_process(gpu, code, gpu.id)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("check", ["check_gpu", "check_stream", "check_copies"])
+def test_the_adapter_keeps_the_contract_on_the_real_gpu(gpu: Device, check: str) -> None:
+    code = f"import cuda_contract; from onnxdyno.adapters.cuda import CudaGpu; cuda_contract.{check}(CudaGpu())"
+    done = in_process(gpu, code)
+    assert done.returncode == 0, done.stderr
+
+
+def in_process(gpu: Device, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own: a CUDA context in this one would be on the device for the other tests."""
+    path = os.pathsep.join([str(CASES.parent), *sys.path])
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": gpu.id, "PYTHONPATH": path},
+    )
 
 
 def test_a_probe_runs_on_the_gpu(gpu: Device, tmp_path: Path) -> None:
@@ -117,7 +187,6 @@ def test_a_profile_names_the_provider_of_its_nodes(gpu: Device, tmp_path: Path) 
 
 
 def test_the_gauge_sees_a_block_of_device_memory_come(gpu: Device) -> None:
-    """In a process of its own: a CUDA context in this one would be on the device for the other tests."""
     code = (
         "from cuda.bindings import runtime\n"
         "from onnxdyno.adapters.cuda import DeviceMemory\n"
@@ -125,13 +194,4 @@ def test_the_gauge_sees_a_block_of_device_memory_come(gpu: Device) -> None:
         "status, block = runtime.cudaMalloc(256 * 2**20); assert status == 0, status\n"
         "print(gauge.peak_bytes() - before >= 256 * 2**20)"
     )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": gpu.id},
-    )
-    assert done.stdout.strip() == "True"
+    assert in_process(gpu, code).stdout.strip() == "True"

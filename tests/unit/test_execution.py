@@ -346,7 +346,7 @@ def test_a_launch_says_what_ran_it() -> None:
         session_ns=5_000_000,
         providers=("CPUExecutionProvider",),
         assignment=(("CPUExecutionProvider", "Conv", 1),),
-        runtime=(("fake", "1"), ("CPUExecutionProvider.device_id", "0")),
+        runtime=(("fake", "1"), ("CPUExecutionProvider.device_id", "0"), ("spinning", "true")),
     )
 
 

@@ -33,6 +33,13 @@ class Run:
     def raw(self) -> Any:
         return self
 
+    @property
+    def settle(self) -> None:
+        return None
+
+    def device_ns(self, count: int) -> tuple[int, ...]:
+        return ()
+
     def outputs(self) -> Sequence[tuple[str, Any]]:
         return ()
 

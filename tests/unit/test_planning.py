@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import factories as make
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.models import LocalModel, ModelRef, Signature
 from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, InputRule, Point, Variant
+from onnxdyno.domain.sessions import CudnnSearch
 from onnxdyno.graphs.signature import read_signature
 from onnxdyno.planning import BATCHES, MOST_CANDIDATES, MOST_POINTS, SIDES_PX, base_candidates, expand, rebase
 
@@ -171,3 +173,36 @@ def test_the_same_question_gets_the_same_plan(case: str, spec: BenchmarkSpec) ->
     for candidate in base_candidates(spec, found):
         moved = rebase(expand(spec, found, MODEL, DEVICE), found, Point(sizes=candidate, variant=Variant.DEVICE))
         assert moved.points[0].sizes == candidate
+
+
+def test_variants_that_only_cuda_has_are_one_row_each_on_a_cpu() -> None:
+    spec = BenchmarkSpec(batches=(1, 2), variants=(Variant.GRAPH, Variant.DEVICE, Variant.ENQUEUE))
+    plan = expand(spec, make.image_signature(), make.local_model(), make.cpu_device())
+    assert {point.variant for point in plan.points} == {Variant.DEVICE}
+    assert plan.base.variant is Variant.DEVICE
+    left_out = [each for each in plan.excluded if each.point.variant.is_cuda_only]
+    assert [each.point.variant for each in left_out] == [Variant.GRAPH, Variant.ENQUEUE]
+    assert all("CUDA" in each.reason for each in left_out)
+    moved = rebase(plan, make.image_signature(), plan.base)
+    assert [each for each in moved.excluded if each.point.variant.is_cuda_only] == left_out
+
+
+def test_the_base_on_a_gpu_is_of_a_variant_that_every_device_has() -> None:
+    spec = BenchmarkSpec(batches=(1,), variants=(Variant.GRAPH, Variant.E2E))
+    plan = expand(spec, make.image_signature(), make.local_model(), make.gpu_device())
+    assert plan.base.variant is Variant.E2E
+    assert [point.variant for point in plan.points[:2]] == [Variant.E2E, Variant.GRAPH]
+    alone = expand(
+        BenchmarkSpec(variants=(Variant.GRAPH,)), make.image_signature(), make.local_model(), make.gpu_device()
+    )
+    assert alone.base.variant is Variant.DEVICE
+
+
+def test_spinning_and_the_search_of_cudnn_are_in_the_fingerprint_once() -> None:
+    spec = BenchmarkSpec(spinning=False, cudnn_search=CudnnSearch.HEURISTIC)
+    plan = expand(spec, make.image_signature(), make.local_model(), make.gpu_device())
+    moved = rebase(plan, make.image_signature(), plan.base)
+    facts = [(fact.name, fact.value) for fact in moved.device.fingerprint]
+    assert facts == [("spinning", "false"), ("cudnn_search", "HEURISTIC")]
+    on_cpu = expand(spec, make.image_signature(), make.local_model(), make.cpu_device())
+    assert "cudnn_search" not in {fact.name for fact in on_cpu.device.fingerprint}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.plan import BenchmarkSpec, InputRule, Variant
+from onnxdyno.domain.sessions import CudnnSearch
 from onnxdyno.settings import KEYS, build_spec, parse_yaml
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "spec.md"
@@ -112,6 +113,14 @@ def test_a_file_without_the_input_says_what_it_holds(tmp_path: Path) -> None:
         spec("inputs: {x: {file: x.npz}}", tmp_path)
     with pytest.raises(SpecError, match=r"no `\.npz` file"):
         spec("inputs: {x: {file: z.npz}}", tmp_path)
+
+
+def test_factors_of_a_session_are_taken_by_their_own_names(tmp_path: Path) -> None:
+    read = spec("{spinning: false, cudnn_search: HEURISTIC, variants: [enqueue, graph]}", tmp_path)
+    assert (read.spinning, read.cudnn_search) == (False, CudnnSearch.HEURISTIC)
+    assert read.variants == (Variant.ENQUEUE, Variant.GRAPH)
+    with pytest.raises(SpecError, match="cudnn_search"):
+        spec("cudnn_search: FASTEST", tmp_path)
 
 
 @settings(deadline=None)

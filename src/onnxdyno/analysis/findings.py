@@ -10,6 +10,7 @@ from onnxdyno.analysis.energy import energy_per_item_mj, telemetry_gaps
 from onnxdyno.analysis.fronts import front, knee, operating_points
 from onnxdyno.analysis.latency import over_launches, point_finding
 from onnxdyno.analysis.nodes import profile_finding
+from onnxdyno.analysis.on_device import with_device_times
 from onnxdyno.analysis.outputs import differ_unlawfully
 from onnxdyno.analysis.requirements import tiers
 from onnxdyno.domain.cost import Cost
@@ -68,12 +69,13 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
         )
         for point in sorted(everything, key=_in_order)
     )
+    on_device = (with_device_times(each, measured[each.point], run.plan.device.kind) for each in found)
     return tuple(
         _marked(
             _with_energy(_with_cost(finding, costs.get(finding.point.sizes)), measured[finding.point]),
             (*casts, *(differs if finding.point in unlawful else ())),
         )
-        for finding in found
+        for finding in on_device
     )
 
 
@@ -128,6 +130,8 @@ def _warnings(run: BenchmarkRun, points: Iterable[PointFinding]) -> Iterable[str
     yield from run.signature.notes
     if Flag.NON_FINITE in flags:
         yield "Some outputs are NaN or infinite: the time is measured, the result of the model is not usable."
+    if Flag.EVENTS_DISAGREE in flags:
+        yield "Clock and device events differ at some points: there the host's time is a large part of a call, or more."
     if Flag.BATCH_NOT_SCALED in flags:
         yield "The output does not grow with the batch: no throughput per item is claimed there."
     if Flag.OUTPUT_SHAPE_DIFFERS in flags:

@@ -58,7 +58,7 @@ class Assignment:
     explore_ns: int = 0
     """Time for that search."""
     recipe: SessionRecipe = AS_USERS_GET_IT
-    """How sessions are made in the passes `cold` and `memory`."""
+    """How sessions are made, before a pass or a variant changes what it must."""
     files: tuple[str, ...] = ()
     """The model's files, external data included, for a launch that also reads them through; empty = it does not."""
     copy_to: str | None = None

@@ -105,13 +105,14 @@ class NothingMeasured(OnnxdynoError):
 
 
 class PointError(OnnxdynoError):
-    """One point cannot run; `state` says why."""
+    """One point cannot run; `state` says why. `is_lasting`: nor can anything else in this process, which must end."""
 
-    def __init__(self, state: PointState, reason: str, remedy: str = "") -> None:
+    def __init__(self, state: PointState, reason: str, remedy: str = "", *, is_lasting: bool = False) -> None:
         super().__init__(state, reason, remedy)
         self.state = state
         self.reason = reason
         self.remedy = remedy
+        self.is_lasting = is_lasting
 
     def __str__(self) -> str:
         """One line: state and reason."""

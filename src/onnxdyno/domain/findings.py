@@ -23,6 +23,7 @@ class Estimate:
 
 
 NO_ENERGY = Estimate(value=None, reason="energy was not read")
+NO_DEVICE = Estimate(value=None, reason="a CPU has no memory and no clock of its own apart from the host's")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,11 @@ class PointFinding:
     """Of one call, by the model's own arithmetic."""
     energy_per_item_mj: Estimate = field(default_factory=lambda: NO_ENERGY)
     """Of the whole GPU, or of all CPU packages, over the steady calls; idle power is not subtracted."""
+    event_ns: Estimate = NO_DEVICE
+    """Device time of a call, by events on the runtime's own stream; beside `p50_ns`, which is the clock's."""
+    h2d_ns: Estimate = NO_DEVICE
+    """Copying all inputs to the device, as one block of pinned memory."""
+    d2h_ns: Estimate = NO_DEVICE
     activation_peak_bytes: Count = field(default_factory=lambda: NOT_COUNTED)
     """Live intermediate tensors at most, by the order of the graph; what was measured is `peak_memory_bytes`."""
 

@@ -70,6 +70,7 @@ class Flag(StrEnum):
     CFS_THROTTLED = "cfs_throttled"
     CASTS_INSERTED = "casts_inserted"
     POWER_CAPPED = "power_capped"
+    EVENTS_DISAGREE = "events_disagree"
 
 
 class Cause(StrEnum):
@@ -92,6 +93,20 @@ class SteadySpan:
     end: int
     opened_ns: int
     wall_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """Copies of a point's inputs to the device and of its outputs back, each as one block of pinned memory.
+
+    Submit to synchronise on the clock, in nanoseconds; none of either has a reason.
+    """
+
+    h2d_bytes: int
+    d2h_bytes: int
+    h2d_ns: tuple[int, ...]
+    d2h_ns: tuple[int, ...]
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +138,10 @@ class Measured:
     energy: Energy | None = None
     telemetry: tuple[TelemetrySample, ...] = ()
     """What the device said since the answer before this one; empty on a CPU."""
+    device_ns: tuple[int, ...] = ()
+    """Calls after those of `samples_ns`, by a pair of events on the runtime's own stream; none on a CPU."""
+    transfer: Transfer | None = None
+    """None where no device has a memory of its own, or at a variant other than `device`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

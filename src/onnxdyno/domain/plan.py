@@ -6,13 +6,24 @@ from enum import StrEnum
 from onnxdyno.domain.axes import AxisSizes, Constraints, describe
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.models import InputRecipe, LocalModel
+from onnxdyno.domain.sessions import CudnnSearch
 
 
 class Variant(StrEnum):
-    """How a call is timed; never mixed. `device`: IO-bound, preallocated. `e2e`: host arrays in and out."""
+    """How a call is timed; never mixed. `device`: IO-bound, preallocated. `e2e`: host arrays in and out.
+
+    On CUDA alone: `enqueue`, the host's time to submit a call, and `graph`, a replayed CUDA graph, IO-bound.
+    """
 
     DEVICE = "device"
     E2E = "e2e"
+    ENQUEUE = "enqueue"
+    GRAPH = "graph"
+
+    @property
+    def is_cuda_only(self) -> bool:
+        """Whether it means nothing on a CPU."""
+        return self in (Variant.ENQUEUE, Variant.GRAPH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,13 @@ class Protocol:
     """For what has just ended to leave the device: utilisation is told over up to a second."""
     profile_runs: int = 5
     input_sets: int = 3
+    event_runs: int = 16
+    """Calls between a pair of device events, after those on the clock."""
+    event_tolerance: float = 0.1
+    event_slack_ns: int = 50_000
+    """What clock and events may differ by without a flag: this share of the clock's median, and this on top."""
+    copy_runs: int = 20
+    """Copies to and from the device through pinned memory, each way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +132,9 @@ class BenchmarkSpec:
     memory: bool = True
     cold: bool = False
     """Also cold numbers at every optimisation level, not only at that which users get."""
+    spinning: bool = True
+    """Whether idle threads of the runtime's pool burn their core, as it has it by default."""
+    cudnn_search: CudnnSearch = CudnnSearch.EXHAUSTIVE
     rebatch: bool = False
     """Measure a proven copy with a dynamic batch in place of a model whose batch is fixed."""
 

@@ -5,14 +5,18 @@ from onnxdyno.domain.errors import DeviceError, ModelError
 from onnxdyno.execution.probing import probe
 from onnxdyno.execution.readings import copy, profile_at, read_cold_at, read_memory_at
 from onnxdyno.execution.timing import time_turns
-from onnxdyno.execution.workshop import Workshop
+from onnxdyno.execution.workshop import ProcessSpent, Workshop, check_device
 
 __all__ = ["Workshop", "execute"]
 
 
 def execute(assignment: Assignment, shop: Workshop) -> None:
-    """Work through an assignment; every reading, refusal and skip is emitted, then `Done`."""
+    """Work through an assignment; every reading, refusal and skip is emitted, then `Done`.
+
+    Without `Done` where the device fails every later call of this process: another one does the turns that are left.
+    """
     try:
+        check_device(assignment, shop)
         match assignment.kind:
             case Pass.MEMORY:
                 read_memory_at(assignment, shop)
@@ -26,6 +30,8 @@ def execute(assignment: Assignment, shop: Workshop) -> None:
                 read_cold_at(assignment, shop)
             case Pass.COPY:
                 copy(assignment, shop)
+    except ProcessSpent:
+        return
     except ModelError as error:
         shop.emit(Refused(state=error.state, reason=error.reason, remedy=error.remedy))
     except DeviceError as error:

@@ -1,7 +1,7 @@
 """Input sets of a point: made from seeds, held against the model's own relations, told apart by a digest."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,11 +34,15 @@ def more_sets(assignment: Assignment, turn: Turn, first: Feeds, call_ns: int) ->
 
     Binding a set makes a call, so at a slow point the time goes into samples instead.
     """
-    size_bytes = sum(value.nbytes for value in first.values() if isinstance(value, np.ndarray))
-    by_memory = MOST_INPUT_BYTES // max(1, size_bytes) - 1
+    by_memory = MOST_INPUT_BYTES // max(1, size_bytes(first.values())) - 1
     by_time = turn.budget_ns // 10 // max(1, call_ns)
     count = max(0, min(assignment.protocol.input_sets - 1, by_memory, by_time))
     return [make_feeds(assignment, turn.point.sizes, ordinal) for ordinal in range(1, 1 + count)]
+
+
+def size_bytes(values: Iterable[Any]) -> int:
+    """Bytes of all that are tensors."""
+    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
 
 def digest_inputs(sets: Sequence[Feeds]) -> str:

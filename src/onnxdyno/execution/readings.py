@@ -1,14 +1,14 @@
 """The passes beside the clock: cold, memory, profile, and the copy with a dynamic batch."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from onnxdyno.domain.assignments import Assignment, Began, Copied, NotCopied, Turn
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import RebatchRefused
 from onnxdyno.domain.outcomes import MemoryReading, Profile
-from onnxdyno.domain.sessions import SessionRecipe
 from onnxdyno.execution.feeds import make_feeds
-from onnxdyno.execution.workshop import Workshop, attempt, load_known
+from onnxdyno.execution.workshop import Workshop, attempt, load_known, recipe_of
 from onnxdyno.measuring.cold import read_cold
 from onnxdyno.measuring.memory import read_memory
 from onnxdyno.measuring.profiling import summarise
@@ -21,7 +21,9 @@ def read_memory_at(assignment: Assignment, shop: Workshop) -> None:
         feeds = make_feeds(assignment, turn.point.sizes, 0)
         return read_memory(
             turn.point,
-            lambda: load_known(assignment, shop, assignment.recipe).bind(feeds, turn.point.variant),
+            lambda: load_known(assignment, shop, recipe_of(assignment, turn.point.variant)).bind(
+                feeds, turn.point.variant
+            ),
             shop.gauge,
             shop.clock,
         )
@@ -50,7 +52,8 @@ def profile_at(assignment: Assignment, shop: Workshop) -> None:
     """One session per point, since a profile is written when its session ends."""
 
     def read(turn: Turn) -> Profile | None:
-        loaded = load_known(assignment, shop, SessionRecipe(profile_prefix=str(shop.scratch / "profile")))
+        recipe = replace(assignment.recipe, profile_prefix=str(shop.scratch / "profile"))
+        loaded = load_known(assignment, shop, recipe)
         call = loaded.bind(make_feeds(assignment, turn.point.sizes, 0), turn.point.variant)
         for _ in range(1 + assignment.protocol.profile_runs):
             call()

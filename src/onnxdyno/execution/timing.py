@@ -1,34 +1,57 @@
 """One launch: a session, then its turns on the clock."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from onnxdyno.domain.assignments import Assignment, Turn
 from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.errors import PointError
-from onnxdyno.domain.outcomes import Measured, PointState
-from onnxdyno.execution.feeds import digest_inputs, make_feeds, more_sets
+from onnxdyno.domain.outcomes import Measured, PointState, Transfer
+from onnxdyno.domain.plan import Protocol, Variant
+from onnxdyno.execution.feeds import Feeds, digest_inputs, make_feeds, more_sets, size_bytes
 from onnxdyno.execution.outputs import describe_outputs, fallback_reason, flags_of, other_shapes
-from onnxdyno.execution.workshop import Workshop, attempt, load_known, skip
+from onnxdyno.execution.workshop import Workshop, attempt, load_known, load_quietly, recipe_of, skip
 from onnxdyno.measuring.energy import cpu_energy
+from onnxdyno.measuring.events import events_for, flags_of_events
 from onnxdyno.measuring.timing import Conditions, time_concurrently, time_point
 from onnxdyno.ports import LoadedModel
 
 
 def time_turns(assignment: Assignment, shop: Workshop) -> None:
+    """The turns in their order; `graph` has a session of its own, made at its first turn."""
     try:
-        loaded = load_known(assignment, shop)
+        plain = load_known(assignment, shop)
     except PointError as error:
         for turn in assignment.turns:
             shop.emit(skip(turn.point, assignment.launch, error))
         return
-    fallback = fallback_reason(loaded.assignment, assignment.device)
+    fallback = fallback_reason(plain.assignment, assignment.device)
     cold_ns: dict[AxisSizes, int] = {}
+    recording: list[LoadedModel] = []
+
+    def session_of(variant: Variant) -> LoadedModel:
+        if variant is not Variant.GRAPH:
+            return plain
+        if not recording:
+            recording.append(load_quietly(assignment, shop, recipe_of(assignment, variant)))
+        return recording[0]
 
     def read(turn: Turn) -> Measured:
+        refuse_where_pointless(turn.point.variant, assignment.device)
         if fallback is not None:
             raise PointError(PointState.EP_FALLBACK, fallback, "Export the model with operators that the GPU runs.")
-        return _timed(assignment, turn, loaded, shop, cold_ns)
+        return _timed(assignment, turn, session_of(turn.point.variant), shop, cold_ns)
 
     for at in range(len(assignment.turns)):
         attempt(assignment, at, shop, read)
+
+
+def refuse_where_pointless(variant: Variant, device: Device) -> None:
+    """Raises `PointError` (not applicable) for what only a CUDA device has."""
+    if variant.is_cuda_only and device.kind is not DeviceKind.CUDA:
+        reason = f"{variant.value} is measured on a CUDA device only."
+        raise PointError(PointState.NOT_APPLICABLE, reason, "Use the variant device.")
 
 
 def _timed(
@@ -55,19 +78,25 @@ def _timed(
         launches=assignment.launches,
         threads=threads,
         budget_ns=max(1, turn.budget_ns - (shop.clock() - began_ns)),
+        settle=first.settle,
     )
     own = [call.raw for call in calls]
     try:
         timed = time_concurrently([own, *others], how) if others else time_point(own, how)
     except Exception as error:
         raise shop.runtime.translate(error) from error
+    device_ns = () if others else first.device_ns(events_for(assignment.protocol, turn, timed.samples_ns))
     outputs = [call.outputs() for call in calls]
     return Measured(
         point=turn.point,
         launch=assignment.launch,
         state=timed.state,
         reason=timed.reason,
-        flags=(*flags_of(outputs, loaded, assignment.device), *timed.flags),
+        flags=(
+            *flags_of(outputs, loaded, assignment.device),
+            *timed.flags,
+            *flags_of_events(timed.samples_ns, device_ns, assignment.protocol),
+        ),
         first_run_ns=first_run_ns,
         warm_up_ns=timed.warm_up_ns,
         samples_ns=timed.samples_ns,
@@ -79,4 +108,16 @@ def _timed(
         other_outputs=other_shapes(outputs),
         input_sha256=digest_inputs(sets),
         energy=cpu_energy(timed.energies_uj, timed.runs, shop.no_energy),
+        device_ns=device_ns,
+        transfer=_transfer(turn, sets[0], outputs[0], assignment.protocol, shop),
     )
+
+
+def _transfer(
+    turn: Turn, feeds: Feeds, outputs: Sequence[tuple[str, Any]], protocol: Protocol, shop: Workshop
+) -> Transfer | None:
+    """Copies apart from the model, once for its sizes."""
+    if shop.gpu is None or turn.point.variant is not Variant.DEVICE or turn.point.concurrency > 1:
+        return None
+    there, back = size_bytes(feeds.values()), size_bytes(value for _, value in outputs)
+    return shop.gpu.copy(there, back, count=protocol.copy_runs, clock=shop.clock)

@@ -7,6 +7,7 @@ from onnxdyno.domain.errors import RebatchRefused
 from onnxdyno.domain.outcomes import Skipped
 from onnxdyno.domain.plan import BenchmarkPlan
 from onnxdyno.launching.driving import Limits, drive
+from onnxdyno.planning import session_of
 from onnxdyno.ports import Launcher
 
 MOST_S = 600.0
@@ -30,6 +31,7 @@ def copy_with_batch(
         protocol=plan.protocol,
         memory_limit_bytes=memory_limit_bytes,
         copy_to=str(target),
+        recipe=session_of(plan.spec),
     )
     for answer in drive(launcher, assignment, Limits(load_s=MOST_S, turn_s=lambda _: MOST_S)):
         match answer:

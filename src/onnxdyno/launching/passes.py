@@ -14,6 +14,7 @@ from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 from onnxdyno.launching.driving import Answer, Limits, drive
 from onnxdyno.launching.pieces import AtPoint, Pieces
 from onnxdyno.launching.telemetry import NoSampler, watched
+from onnxdyno.planning import session_of
 from onnxdyno.ports import ClockNs, Launcher, Ledger, Sampler
 
 START_S = 30.0
@@ -86,7 +87,7 @@ class Passes:
         asked = replace(
             self.assignment(passed, tuple(left), launch),
             threads=threads or self.plan.threads,
-            recipe=recipe,
+            recipe=session_of(self.plan.spec, recipe),
             files=self._files() if is_launch else (),
         )
         for answer in self.answers(asked) if left else ():
@@ -121,6 +122,7 @@ class Passes:
             protocol=plan.protocol,
             memory_limit_bytes=self.outside.memory_limit_bytes(),
             cpu_limit_s=self._cpu_limit_s(turns),
+            recipe=session_of(plan.spec),
         )
 
     def left_ns(self) -> int:

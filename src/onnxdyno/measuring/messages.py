@@ -10,6 +10,10 @@ LONGEST = 400
 _SOURCE_NOISE = re.compile(r"/onnxruntime_src/\S+\s+(?:[^\n]*?\)(?:::<lambda\(\)>)?\s+)?")
 _HEADER = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 _NODE = re.compile(r"Non-zero status code returned while running (\S+) node\. Name:'([^']*)' Status Message: ")
+_CUDA = re.compile(r"CUDA failure (\d+): ")
+_CUDA_NOISE = re.compile(r"\s*; GPU=-?\d+ ; hostname=\S* ; file=\S* ; line=\d+ ; expr=[^;]*;?")
+_CUDA_LASTING = frozenset({46, 214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721})
+"""Errors (of `cudaError_t`) after which every call of the process fails: a launch that failed, an illegal address…"""
 _LOAD = re.compile(r"Load model from .*? failed:", re.DOTALL)
 
 _OUT_OF_MEMORY = (
@@ -40,6 +44,8 @@ class PointProblem:
     state: PointState
     reason: str
     remedy: str
+    is_lasting: bool = False
+    """Whether every later call of this process will fail too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +62,7 @@ def tidy(message: str) -> str:
     text = _HEADER.sub("", message)
     text = _NODE.sub(r"\1 node '\2': ", text)
     text = _LOAD.sub("", text)
-    text = _SOURCE_NOISE.sub("", text)
+    text = _SOURCE_NOISE.sub("", _CUDA_NOISE.sub("", text))
     text = " ".join(text.replace("Please fix either the inputs/outputs or the model.", "").split())
     return printable(text, LONGEST)
 
@@ -74,12 +80,19 @@ def judge_call(message: str) -> PointProblem:
         return PointProblem(
             state=PointState.OOM, reason=text, remedy="Try a smaller size or a device with more memory."
         )
+    if (failed := _CUDA.search(message)) is not None:
+        return _on_device(text, int(failed[1]))
     if ": not_implemented :" in message.lower():
         return PointProblem(
             state=PointState.UNSUPPORTED,
             reason=text,
             remedy="Run it on a provider that has this kernel, or export it otherwise.",
         )
+    return _in_model(text, low)
+
+
+def _in_model(text: str, low: str) -> PointProblem:
+    """What a node says of its inputs."""
     if "unexpected input data type" in low:
         return PointProblem(
             state=PointState.MODEL_ERROR, reason=text, remedy="Give this input under `inputs:` in the spec."
@@ -97,6 +110,27 @@ def judge_call(message: str) -> PointProblem:
             remedy="Choose sizes that the model accepts, under `axes:` in the spec.",
         )
     return PointProblem(state=PointState.MODEL_ERROR, reason=text, remedy="See the runtime's message.")
+
+
+def _on_device(text: str, code: int) -> PointProblem:
+    """The GPU failed in the middle of its work."""
+    return PointProblem(
+        state=PointState.CRASHED,
+        reason=text,
+        remedy="Look for Xid errors of the driver, try another runtime version, or report the model to ONNX Runtime.",
+        is_lasting=code in _CUDA_LASTING,
+    )
+
+
+def is_graph_refused(message: str) -> bool:
+    """Whether the runtime says that it cannot record this model as a graph."""
+    return "graph capture" in message.lower()
+
+
+def is_device_failure(message: str) -> bool:
+    """Whether a session could not be made because the GPU failed, for another cause than memory."""
+    low = message.lower()
+    return _CUDA.search(message) is not None and not any(mark in low for mark in _OUT_OF_MEMORY)
 
 
 _TOO_OLD = "The runtime is too old for this file: use a newer runtime, or export for an older {}."
@@ -141,6 +175,8 @@ _MODEL_PROBLEMS: tuple[tuple[str, ModelState, str], ...] = (
     ),
     ("failed to allocate memory", ModelState.TOO_LARGE, _MORE_MEMORY),
     ("bad_alloc", ModelState.TOO_LARGE, _MORE_MEMORY),
+    ("out of memory", ModelState.TOO_LARGE, _MORE_MEMORY),
+    ("cublas_status_alloc", ModelState.TOO_LARGE, _MORE_MEMORY),
     ("no_suchfile", ModelState.ENVIRONMENT, "The file is gone from this machine's disk: run it again."),
     ("protobuf parsing failed", ModelState.INVALID_FILE, "Upload the file again: it is damaged or no ONNX model."),
 )

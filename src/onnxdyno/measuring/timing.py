@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -48,6 +48,8 @@ class Conditions:
     launches: int
     threads: int
     budget_ns: int
+    settle: Callable[[], object] | None = None
+    """Called before each call, off the clock: what `enqueue` needs, so that a call finds the device idle."""
 
 
 def time_point(calls: Sequence[Call], how: Conditions, buffer: array[int] | None = None) -> Timed:
@@ -55,7 +57,7 @@ def time_point(calls: Sequence[Call], how: Conditions, buffer: array[int] | None
 
     What a call raises comes out as it is; samples are written to `buffer`, so that who gave one still has them then.
     """
-    rotation = cycle(calls)
+    rotation = cycle(calls) if how.settle is None else _settled(calls, how.settle)
 
     def sample(samples_ns: array[int], start: int, size: int) -> tuple[int, int]:
         return sample_window(rotation, clock=how.clock, samples_ns=samples_ns, start=start, size=size)
@@ -91,6 +93,12 @@ def _time(
     stop = StopRule(protocol=how.protocol, launches=how.launches, deadline_ns=deadline_ns)
     verdict = windows.until(stop, steady_from)
     return _timed(windows, warm, steady_from, (problem, verdict), how.protocol)
+
+
+def _settled(calls: Sequence[Call], settle: Callable[[], object]) -> Iterator[Call]:
+    for call in cycle(calls):
+        settle()
+        yield call
 
 
 def _timed(
@@ -180,8 +188,9 @@ def _warm_up(rotation: Iterator[Call], *, clock: ClockNs, protocol: Protocol, de
     opened_ns = clock()
     taken: list[int] = []
     while True:
+        call = next(rotation)
         began_ns = clock()
-        next(rotation)()
+        call()
         now_ns = clock()
         taken.append(now_ns - began_ns)
         is_warm = len(taken) >= protocol.warm_up_runs or now_ns - opened_ns >= protocol.warm_up_ns

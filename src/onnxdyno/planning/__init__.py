@@ -16,6 +16,7 @@ from onnxdyno.planning.candidates import MOST_CANDIDATES, base_candidates
 from onnxdyno.planning.constrained import constrained
 from onnxdyno.planning.exclusions import excluded
 from onnxdyno.planning.exploring import question, worth_measuring
+from onnxdyno.planning.factors import pointless, session_of, variants_of, with_factors
 from onnxdyno.planning.sweeps import BATCHES, SEQUENCES, SIDES_PX, Sweep, free, sweeps
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "expand",
     "has_default_sweeps",
     "rebase",
+    "session_of",
 ]
 
 MOST_POINTS = 256
@@ -51,7 +53,7 @@ def expand(
     """
     candidates = base_candidates(spec, signature)
     centre = candidates[0] if base is None else base
-    variants = _variants(spec, signature)
+    variants = variants_of(spec, signature, device)
     known = constraints or Constraints()
     swept = constrained(sweeps(spec, signature, dict(centre)), signature, known, dict(centre))
     asked = _cheap_first(_crossed(swept, centre), centre)
@@ -74,13 +76,13 @@ def expand(
     fixed = signature.axis(Role.BATCH)
     return BenchmarkPlan(
         model=model,
-        device=device,
-        spec=replace(spec, variants=variants),
+        device=with_factors(device, spec),
+        spec=spec,
         recipes=override(signature.recipes, spec.inputs),
         base_candidates=tuple(Point(sizes=each, variant=variants[0]) for each in candidates),
         base=Point(sizes=centre, variant=variants[0]),
         points=points,
-        excluded=excluded(spec, signature, centre, variants[0]),
+        excluded=(*excluded(spec, signature, centre, variants[0]), *pointless(spec, signature, device, centre)),
         batch_axes=tuple(axis.name for axis in free(signature, Role.BATCH)),
         fixed_batch=None if fixed is None else fixed.size,
         threads=threads[0],
@@ -104,14 +106,6 @@ def rebase(
 def has_default_sweeps(plan: BenchmarkPlan, signature: Signature) -> bool:
     """Whether any sizes of the plan are ours to choose; what is asked is tried as it is asked."""
     return any(not sweep.is_asked for sweep in sweeps(plan.spec, signature, dict(plan.base.sizes)))
-
-
-def _variants(spec: BenchmarkSpec, signature: Signature) -> tuple[Variant, ...]:
-    """Values that are no tensors cannot be bound to a device: host values only."""
-    is_plain = all(
-        value.kind == "tensor" and value.dtype != "string" for value in (*signature.inputs, *signature.outputs)
-    )
-    return tuple(dict.fromkeys(spec.variants)) if is_plain else (Variant.E2E,)
 
 
 def _crossed(sweeps: Sequence[Sweep], base: AxisSizes) -> list[AxisSizes]:
@@ -172,6 +166,7 @@ def _factors(
                     Point(sizes=each, variant=variant, threads=at_once, concurrency=concurrency)
                     for each in sizes
                     for variant in variants
+                    if not variant.is_cuda_only  # one call in flight is what these two are about
                 )
 
 

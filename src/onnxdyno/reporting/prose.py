@@ -2,10 +2,17 @@
 
 from onnxdyno.domain.axes import describe
 from onnxdyno.domain.findings import Choice, Findings, PointFinding
+from onnxdyno.domain.plan import Variant
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import units
 
-_VARIANTS = "device = inputs and outputs bound and preallocated, e2e = host arrays in and out"
+_VARIANTS = {
+    Variant.DEVICE: "inputs and outputs bound and preallocated",
+    Variant.E2E: "host arrays in and out",
+    Variant.ENQUEUE: "the host's time to submit a call",
+    Variant.GRAPH: "a replayed CUDA graph, bound and preallocated",
+}
+_ALWAYS = {Variant.DEVICE, Variant.E2E}
 
 
 def subtitle(run: BenchmarkRun) -> tuple[str, ...]:
@@ -28,7 +35,11 @@ def headlines(run: BenchmarkRun, findings: Findings) -> tuple[tuple[str, str], .
 def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
     """What the numbers mean and how they were obtained: (term, sentence)."""
     spec, protocol = run.plan.spec, run.plan.protocol
-    variants = " and ".join(dict.fromkeys(variant.value for variant in spec.variants))
+    measured = dict.fromkeys(point.variant for point in run.plan.points) or dict.fromkeys(spec.variants)
+    variants = " and ".join(variant.value for variant in measured)
+    told = ", ".join(
+        f"{variant.value} = {_VARIANTS[variant]}" for variant in Variant if variant in _ALWAYS | set(measured)
+    )
     runtime = ", ".join(f"{name} {version}" for name, version in (run.launches[0].runtime if run.launches else ())[:2])
     steady = (
         f"windows of {protocol.window_ns / 1e9:g} s, steady within {100 * protocol.steady_tolerance:g} %, at least "
@@ -41,7 +52,7 @@ def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
             "of all samples, each launch brought to the common median; only where they are enough for an interval",
         ),
         ("items/s", "items of the batch per second of back-to-back wall time"),
-        ("latency", f"steady state only (no warm-up, no first run, no profiler); variant {variants}: {_VARIANTS}"),
+        ("latency", f"steady state only (no warm-up, no first run, no profiler); variant {variants}: {told}"),
         (
             "memory",
             "peak over the process's baseline, each point in its own process; MiB = 2^20 bytes, GiB = 2^30 bytes",

@@ -142,7 +142,7 @@ class PointRow:
         str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
     ]
     model_sha256: Annotated[str, "Identity of the model, external data included."]
-    variant: Annotated[str, "How a call was timed: `device` or `e2e`; never mixed."]
+    variant: Annotated[str, "How a call was timed: `device`, `e2e`, `enqueue` or `graph`; never mixed."]
     axes: Annotated[Axes, "Sizes of the dynamic axes."]
     batch: Annotated[int | None, "Size of the batch axis there; null for a model without one."]
     height_px: Annotated[int | None, "Size of the height axis there; null for a model without one."]
@@ -206,6 +206,26 @@ class PointRow:
     energy_per_item_mj_low: Annotated[float | None, "Lower end of the 95 % interval of `energy_per_item_mj`."]
     energy_per_item_mj_high: Annotated[float | None, "Upper end of the 95 % interval of `energy_per_item_mj`."]
     energy_per_item_reason: Annotated[str | None, "Why `energy_per_item_mj` or its interval is null."]
+    event_ms: Annotated[
+        float | None, "Device time of a call between two CUDA events on the runtime's own stream, milliseconds."
+    ]
+    event_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `event_ms`."]
+    event_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `event_ms`."]
+    event_reason: Annotated[str | None, "Why `event_ms` or its interval is null."]
+    h2d_ms: Annotated[
+        float | None,
+        "Copying all inputs to the device as one block of pinned memory, milliseconds; apart from the call.",
+    ]
+    h2d_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `h2d_ms`."]
+    h2d_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `h2d_ms`."]
+    h2d_reason: Annotated[str | None, "Why `h2d_ms` or its interval is null."]
+    d2h_ms: Annotated[
+        float | None,
+        "Copying all outputs to the host as one block of pinned memory, milliseconds; apart from the call.",
+    ]
+    d2h_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `d2h_ms`."]
+    d2h_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `d2h_ms`."]
+    d2h_reason: Annotated[str | None, "Why `d2h_ms` or its interval is null."]
     peak_memory_bytes: Annotated[int | None, "Peak memory over the baseline, own process."]
     peak_memory_reason: Annotated[str | None, "Why `peak_memory_bytes` is null, or what it rests on."]
     baseline_memory_bytes: Annotated[int | None, "Resident set before the session, inputs made; null if not read."]
@@ -224,7 +244,7 @@ class SampleRow:
         str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
     ]
     model_sha256: Annotated[str, "Identity of the model, external data included."]
-    variant: Annotated[str, "How the call was timed: `device` or `e2e`."]
+    variant: Annotated[str, "How the call was timed: `device`, `e2e`, `enqueue` or `graph`."]
     axes: Annotated[Axes, "Sizes of the dynamic axes."]
     batch: Annotated[int | None, "Size of the batch axis there; null for a model without one."]
     height_px: Annotated[int | None, "Size of the height axis there; null for a model without one."]

@@ -7,6 +7,7 @@ from onnxruntime.capi import _pybind_state as internal
 
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.sessions import ArenaStrategy, Optimisation, SessionRecipe
+from onnxdyno.ports import Stream
 
 FATAL = 4
 CPU = "CPUExecutionProvider"
@@ -42,7 +43,7 @@ def session_options(device: Device, threads: int, recipe: SessionRecipe) -> Any:
     return options
 
 
-def providers(device: Device, recipe: SessionRecipe) -> list[Any]:
+def providers(device: Device, recipe: SessionRecipe, stream: Stream | None = None) -> list[Any]:
     """The session's provider list, with options. Index 0: the process sees only the GPU it was pinned to by UUID."""
     if device.kind is DeviceKind.CPU:
         return [(CPU, dict(recipe.provider_options))] if recipe.provider_options else [CPU]
@@ -51,6 +52,8 @@ def providers(device: Device, recipe: SessionRecipe) -> list[Any]:
         options["arena_extend_strategy"] = "kSameAsRequested"
     if recipe.arena_limit_bytes is not None:
         options["gpu_mem_limit"] = str(recipe.arena_limit_bytes)
+    if stream is not None:
+        options["user_compute_stream"] = str(stream.handle)
     if recipe.is_graph:
         options["enable_cuda_graph"] = "1"
     return [(PROVIDERS[device.kind], options | dict(recipe.provider_options)), CPU]
