@@ -71,3 +71,18 @@ class Cost:
     nodes: tuple[NodeCost, ...]
     uncounted: tuple[Uncounted, ...]
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWork:
+    """What one node of a profile computes and moves in one call, and how that was found.
+
+    `basis`: `name` (the node of the file), `fused` (the nodes of the file that it stands for, summed), `shapes` (its
+    operator's formula at the shapes of the profile: a node that the runtime made). None: not matched, with a `reason`.
+    """
+
+    flops: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+    basis: str | None
+    reason: str | None = None
