@@ -9,13 +9,13 @@ from onnxdyno.analysis.cold import cold_findings
 from onnxdyno.analysis.energy import energy_per_item_mj, telemetry_gaps
 from onnxdyno.analysis.fronts import front, knee, operating_points
 from onnxdyno.analysis.latency import over_launches, point_finding
-from onnxdyno.analysis.nodes import profile_finding
+from onnxdyno.analysis.nodes import compute_on_cpu, profile_finding
 from onnxdyno.analysis.on_device import with_device_times
 from onnxdyno.analysis.outputs import differ_unlawfully
 from onnxdyno.analysis.requirements import tiers
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.findings import NO_ENERGY, Estimate, Findings, PointFinding
-from onnxdyno.domain.outcomes import Flag, Measured, Outcome, Skipped
+from onnxdyno.domain.outcomes import Flag, Measured, Outcome, PointState, Skipped
 from onnxdyno.domain.plan import Point
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.hardware.catalogue import accelerators
@@ -23,6 +23,7 @@ from onnxdyno.hardware.catalogue import accelerators
 
 def analyse(run: BenchmarkRun) -> Findings:
     """Pure: the same run gives the same findings."""
+    run = _without_fallen_back(run)
     points = _points(run)
     choices = choose(points, run.signature, run.plan)
     by_point = {finding.point: finding for finding in points}
@@ -36,13 +37,37 @@ def analyse(run: BenchmarkRun) -> Findings:
         largest_batch=choices.largest_batch,
         largest_resolution=choices.largest_resolution,
         largest_sequence=choices.largest_sequence,
-        profiles=tuple(profile_finding(profile, by_point.get(profile.point)) for profile in run.profiles),
+        profiles=tuple(
+            profile_finding(profile, by_point.get(profile.point), run.plan.device, work)
+            for profile, work in zip(run.profiles, run.work or ((),) * len(run.profiles), strict=True)
+        ),
         tiers=tiers(points, run.plan, choices.best_batch, accelerators()),
         warnings=tuple(_warnings(run, points)),
         front=on_front,
         knee=knee(operating, on_front),
         cold=cold_findings(run, points),
     )
+
+
+def _without_fallen_back(run: BenchmarkRun) -> BenchmarkRun:
+    """No latency of a GPU run counts if its profile shows compute on the CPU; the samples stay in the run."""
+    found = (compute_on_cpu(profile, run.plan.device) for profile in run.profiles)
+    reason = next((each for each in found if each is not None), None)
+    if reason is None:
+        return run
+    outcomes = (
+        Skipped(
+            point=outcome.point,
+            launch=outcome.launch,
+            state=PointState.EP_FALLBACK,
+            reason=reason,
+            remedy="Export the model with operators that the GPU runs.",
+        )
+        if isinstance(outcome, Measured)
+        else outcome
+        for outcome in run.outcomes
+    )
+    return replace(run, outcomes=tuple(outcomes))
 
 
 def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:

@@ -10,13 +10,14 @@ from typing import Any
 from onnxdyno import analysis, launching, planning, registry, settings
 from onnxdyno.app import places
 from onnxdyno.domain.claims import Candidate, Claim
-from onnxdyno.domain.cost import Cost
+from onnxdyno.domain.cost import Cost, NodeWork
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.models import LocalModel, ObjectVersion, Signature
 from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Protocol
 from onnxdyno.domain.runs import BenchmarkRun, Origin, Progress
 from onnxdyno.graphs.cost import cost_at
+from onnxdyno.graphs.matching import match
 from onnxdyno.graphs.signature import read_signature
 from onnxdyno.reporting import documents, grid, html, markdown, terminal
 from onnxdyno.storage import keys
@@ -160,7 +161,7 @@ def measure(
             sampler=places.sampler(),
         )
         run = launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
-    run = replace(run, costs=_costs(run))
+    run = replace(run, costs=_costs(run), work=_work(run))
     cache.release(planned.model)
     return run
 
@@ -173,6 +174,16 @@ def _costs(run: BenchmarkRun) -> tuple[Cost, ...]:
     return tuple(
         replace(cost_at(path, run.signature, sizes), nodes=())
         for sizes in dict.fromkeys(point.sizes for point in points)
+    )
+
+
+def _work(run: BenchmarkRun) -> tuple[tuple[NodeWork, ...], ...]:
+    """What the nodes of each profile compute and move; not of a huge graph."""
+    if run.signature.node_count > MOST_NODES:
+        return ()
+    path = run.plan.model.path
+    return tuple(
+        match(path, cost_at(path, run.signature, profile.point.sizes), profile.nodes) for profile in run.profiles
     )
 
 

@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from onnxdyno.domain.axes import AxisSizes
-from onnxdyno.domain.cost import Count
+from onnxdyno.domain.cost import Count, NodeWork
 from onnxdyno.domain.outcomes import Flag, NodeTiming, PointState
 from onnxdyno.domain.plan import Point
 from onnxdyno.domain.sessions import Optimisation
 
 NOT_COUNTED = Count(value=None, reason="the cost of this point was not counted")
+
+NO_WORK = NodeWork(flops=None, read_bytes=None, written_bytes=None, basis=None, reason="the nodes were not matched")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +78,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFinding:
-    """One node and its share of the sum of self times, 0..1."""
+    """One node, its share of the sum of self times, 0..1, and what it computes and moves in one call."""
 
     node: NodeTiming
     share: float
+    work: NodeWork = NO_WORK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,14 @@ class ProfileFinding:
     """Profiled model_run over the unprofiled median, minus 1."""
     nodes: tuple[NodeFinding, ...]
     reason: str | None
+    matched_share: float | None = None
+    """Share of the time whose nodes have FLOPs; the rest is unmatched."""
+    cpu_share: float | None = None
+    """On a GPU: share of the host's time on nodes of the CPU provider."""
+    copy_nodes: int | None = None
+    """On a GPU: nodes that copy between host and device, and their time."""
+    copy_ns: int | None = None
+    copies_reason: str | None = None
 
 
 class ColdPhase(StrEnum):

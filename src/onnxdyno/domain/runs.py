@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from onnxdyno.domain.cold import ColdReading
-from onnxdyno.domain.cost import Cost
+from onnxdyno.domain.cost import Cost, NodeWork
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import LaunchReading, MemoryReading, Outcome, Probe, Profile
 from onnxdyno.domain.plan import BenchmarkPlan
@@ -40,6 +40,8 @@ class BenchmarkRun:
     """At every optimisation level, if that was asked; sessions as users get them are those of `launches`."""
     costs: tuple[Cost, ...] = ()
     """By the model's own arithmetic, at the sizes of its points; without the list of nodes."""
+    work: tuple[tuple[NodeWork, ...], ...] = ()
+    """For each profile, what each of its nodes computes and moves, in order; empty where it was not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

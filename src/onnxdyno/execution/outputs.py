@@ -6,16 +6,9 @@ from typing import Any
 import numpy as np
 
 from onnxdyno.domain.devices import Device, DeviceKind
+from onnxdyno.domain.operators import COMPUTE_OPS
 from onnxdyno.domain.outcomes import Flag
 from onnxdyno.ports import LoadedModel
-
-COMPUTE_OPS = frozenset(
-    """
-    Conv ConvTranspose ConvInteger QLinearConv FusedConv MatMul MatMulInteger MatMulNBits QLinearMatMul FusedMatMul
-    DynamicQuantizeMatMul Gemm FusedGemm Einsum LSTM GRU RNN Attention MultiHeadAttention GroupQueryAttention QAttention
-    """.split()
-)
-"""An op of these on the CPU makes a GPU number a lie (protocol, section 0)."""
 
 
 def fallback_reason(assignment: Sequence[tuple[str, str, int]], device: Device) -> str | None:

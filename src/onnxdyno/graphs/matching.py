@@ -18,6 +18,8 @@ from onnxdyno.graphs.made_nodes import work_by_shapes
 from onnxdyno.graphs.reading import open_model
 
 _LAID_OUT = "_nchwc"
+_REWRITTEN = (_LAID_OUT, f"_bn{_LAID_OUT}", f"_mul{_LAID_OUT}")
+"""The last two: a scale or a BatchNormalization that became a Conv."""
 _PUT_AROUND = re.compile(r"^fused |/\w+Fusion/?$")
 _OTHER_NAMES = {"Upsample": "Resize"}
 """Operators that go by another name once they are laid out anew."""
@@ -59,18 +61,19 @@ class _File:
 
     def _maker(self, timing: NodeTiming) -> int | None:
         """Place of the node that makes the tensor, or else has the name, that stands before the suffix."""
-        name = timing.name.removesuffix(_LAID_OUT)
-        at = self._makers.get(name)
+        names = [timing.name.removesuffix(each) for each in _REWRITTEN]
+        name = names[0]
+        at = next((self._makers[name] for name in names if name in self._makers), None)
         if at is None:
             named = self.named(name, timing)
             at = named.index if named is not None and not named.path else None
         return at if at in self._placed else None
 
     def fused(self, timing: NodeTiming, anchors: set[int]) -> list[NodeCost]:
-        """From the tensor that a node is named after back to the nearest node of its operator; empty if not of the file.
+        """From the tensor that a node is named after back to the nearest node of its operator; empty if unknown.
 
-        `anchors` are nodes that stand for themselves: a sum reads two of them, and only the other one was fused. Without
-        a node of the operator the first one was rewritten (a BatchNormalization into a Conv).
+        `anchors` are nodes that stand for themselves: a sum reads two of them, and only the other one was fused.
+        Without a node of the operator the first one was rewritten (a BatchNormalization into a Conv).
         """
         first = self._maker(timing)
         if first is None:

@@ -6,7 +6,17 @@ from pathlib import PurePath
 from typing import Any
 
 from onnxdyno.domain.axes import AxisSizes, Role
-from onnxdyno.domain.findings import Choice, ColdFinding, Estimate, Findings, PointFinding, ProfileFinding, Tier
+from onnxdyno.domain.devices import DeviceKind
+from onnxdyno.domain.findings import (
+    Choice,
+    ColdFinding,
+    Estimate,
+    Findings,
+    NodeFinding,
+    PointFinding,
+    ProfileFinding,
+    Tier,
+)
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import Measured, Outcome, Skipped
 from onnxdyno.domain.plan import Point
@@ -78,9 +88,16 @@ def node_rows(run: BenchmarkRun, findings: Findings) -> tuple[NodeRow, ...]:
             op_type=finding.node.op_type,
             provider=finding.node.provider,
             self_ms=finding.node.self_ns / _NS_PER_MS,
+            kernel_ms=None if finding.node.kernel_ns is None else finding.node.kernel_ns / _NS_PER_MS,
+            kernel_reason=_kernel_reason(run, profile, finding),
             share=finite(finding.share),
             runs=finding.node.runs,
             output_bytes=finding.node.output_bytes,
+            flops=finding.work.flops,
+            read_bytes=finding.work.read_bytes,
+            written_bytes=finding.work.written_bytes,
+            work_basis=finding.work.basis,
+            work_reason=finding.work.reason,
             input_shapes=finding.node.input_shapes,
             output_shapes=finding.node.output_shapes,
             is_complete=profile.is_complete,
@@ -98,6 +115,15 @@ def cold_rows(run: BenchmarkRun, findings: Findings) -> tuple[ColdRow, ...]:
 def telemetry_rows(run: BenchmarkRun) -> tuple[TelemetryRow, ...]:
     """One row per reading of the device, in the order of the outcomes; a point that was throttled has its own too."""
     return tuple(_telemetry(run, outcome, sample) for outcome in run.outcomes for sample in outcome.telemetry)
+
+
+def _kernel_reason(run: BenchmarkRun, profile: ProfileFinding, finding: NodeFinding) -> str | None:
+    if finding.node.kernel_ns is not None:
+        return None
+    if run.plan.device.kind is DeviceKind.CPU:
+        return "on a CPU a node is its own kernel"
+    told = next((each.kernels_reason for each in run.profiles if each.point == profile.point), None)
+    return told or "it launched no kernel"
 
 
 def requirement_rows(run: BenchmarkRun, findings: Findings) -> tuple[RequirementRow, ...]:
@@ -219,6 +245,15 @@ def _profile(run: BenchmarkRun, finding: ProfileFinding) -> ProfileEntry:
         coverage=finite(finding.coverage),
         overhead=finite(finding.overhead),
         reason=finding.reason,
+        matched_share=finite(finding.matched_share),
+        cpu_share=finite(finding.cpu_share),
+        copy_nodes=finding.copy_nodes,
+        copy_ms=None if finding.copy_ns is None else finding.copy_ns / _NS_PER_MS,
+        copies_reason=finding.copies_reason,
+        kernels_reason=raw.kernels_reason if raw else None,
+        arena_peak_bytes=raw.arena_peak_bytes if raw else None,
+        arena_held_bytes=raw.arena_held_bytes if raw else None,
+        arena_reason=raw.arena_reason if raw else None,
     )
 
 

@@ -37,7 +37,12 @@ class LaunchEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileEntry:
-    """One profile pass; its nodes are in `nodes`."""
+    """One profile pass; its nodes are in `nodes`.
+
+    `matched_share`: share of the time whose nodes have FLOPs. `cpu_share`, `copy_nodes`, `copy_ms`: on a GPU, the
+    share of the host's time on nodes of the CPU provider, and the nodes that copy between host and device. `arena_...`:
+    the most that the runtime's own allocator had in use and held.
+    """
 
     variant: str
     axes: Axes
@@ -47,6 +52,15 @@ class ProfileEntry:
     coverage: float | None
     overhead: float | None
     reason: str | None
+    matched_share: float | None
+    cpu_share: float | None
+    copy_nodes: int | None
+    copy_ms: float | None
+    copies_reason: str | None
+    kernels_reason: str | None
+    arena_peak_bytes: int | None
+    arena_held_bytes: int | None
+    arena_reason: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,10 +296,22 @@ class NodeRow:
     name: Annotated[str, "Name of the node in the optimised graph."]
     op_type: Annotated[str, "Operator."]
     provider: Annotated[str, "Execution provider it ran on."]
-    self_ms: Annotated[float, "Median self time a run, subgraphs subtracted, milliseconds, profiler on."]
+    self_ms: Annotated[
+        float,
+        "Median self time a run on the host (on a GPU: to launch), subgraphs subtracted, milliseconds, profiler on.",
+    ]
+    kernel_ms: Annotated[float | None, "Median time a run of its kernels on the device, milliseconds; null: none told."]
+    kernel_reason: Annotated[str | None, "Why `kernel_ms` is null."]
     share: Annotated[float | None, "Share of the sum of self times, 0 to 1."]
     runs: Annotated[int, "Profiled runs behind it."]
     output_bytes: Annotated[int | None, "Bytes of its outputs; null where the profile does not say."]
+    flops: Annotated[int | None, "FLOPs of one call by the model's own arithmetic; 1 multiply-accumulate = 2."]
+    read_bytes: Annotated[int | None, "Bytes one call reads, every operand once."]
+    written_bytes: Annotated[int | None, "Bytes one call writes."]
+    work_basis: Annotated[
+        str | None, "How those were found: `name` of the file's node, `fused` (a sum of them), `shapes`; null = not."
+    ]
+    work_reason: Annotated[str | None, "Why one of them is null."]
     input_shapes: Annotated[str, "dtypes and shapes of its inputs."]
     output_shapes: Annotated[str, "dtypes and shapes of its outputs."]
     is_complete: Annotated[bool, "False: the profile was cut; whole runs only."]
