@@ -1,8 +1,8 @@
 """Samples whose truth is known: launches at their own levels, noise that is skewed, correlated, slow or in bursts.
 
-One call of launch i takes `LEVEL_NS × (1 + 0.01 G_i) × (1 + excess × exp(z_t)) × slow_t × burst_t`, where
+One call of launch i takes `LEVEL_NS × (1 + spread G_i) × (1 + excess × exp(z_t)) × slow_t × burst_t`, where
 
-- G_i is standard normal: launches of one model differ by 1 %;
+- G_i is standard normal: launches of one model differ by 1 % (`spread`);
 - z_t is standard normal, first-order autoregressive with `rho` within a launch: a floor with a skewed tail on it;
 - slow_t is a sine of ± `drift` over 500 calls, at a phase of its own in each launch;
 - burst_t is 1 + `burst` for runs of calls of mean length 5, one in every 100 calls on average, else 1.
@@ -15,7 +15,7 @@ out by what launches differ, and 3 or 5 launches cannot tell how much they diffe
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ import factories as make
 from onnxdyno.analysis.latency import point_finding
 from onnxdyno.domain.findings import PointFinding
 from onnxdyno.domain.plan import Protocol
+from onnxdyno.launching.launches import half_width
 from onnxdyno.measuring.timing import Conditions, Timed, time_point
 from onnxdyno.ports import Sighting
 
@@ -38,6 +39,8 @@ INTERRUPTS = 0.005
 """Of a core's time, that the kernel takes on a quiet machine."""
 POINT = make.point(batch=1)
 PLAN = make.plan((POINT,))
+ASKED = PLAN.spec.launches
+"""Launches that are made whatever they show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +52,12 @@ class Machine:
     rho: float = 0.0
     drift: float = 0.0
     burst: float = 0.0
+    spread: float = LAUNCH_SPREAD
 
     def samples_ns(self, rng: np.random.Generator, *, runs: int, launches: int, n: int) -> NDArray[np.int64]:
         """Whole nanoseconds, shape (runs, launches, n): `launches` launches of `n` calls in each of `runs` runs."""
         shape = (runs, launches, n)
-        level = LEVEL_NS * (1 + LAUNCH_SPREAD * rng.standard_normal((runs, launches, 1)))
+        level = LEVEL_NS * (1 + self.spread * rng.standard_normal((runs, launches, 1)))
         phase = rng.random((runs, launches, 1))
         slow = 1 + self.drift * np.sin(2 * np.pi * (np.arange(n) / PERIOD + phase))
         bursts = 1 + self.burst * _bursts(rng, shape) if self.burst else 1.0
@@ -66,7 +70,7 @@ class Machine:
     def mixed_ns(self, q: float) -> float:
         """The q-quantile over all launches and all time."""
         many = self._many()
-        levels = 1 + LAUNCH_SPREAD * np.random.default_rng(1).standard_normal(many.size)
+        levels = 1 + self.spread * np.random.default_rng(1).standard_normal(many.size)
         return float(np.quantile(many * levels, q)) * LEVEL_NS
 
     def _many(self) -> Values:
@@ -143,14 +147,30 @@ def coverage(intervals: list[tuple[float, float] | None], truth: float) -> Cover
 Runs = Sequence[Sequence[Sequence[int]]]
 
 
-def published(runs: Runs | NDArray[np.int64]) -> list[PointFinding]:
-    """What the real analysis publishes of each run: runs of launches of samples."""
-    return [_finding(run) for run in (runs.tolist() if isinstance(runs, np.ndarray) else runs)]
+def published(runs: Runs | NDArray[np.int64], asked: int | None = None) -> list[PointFinding]:
+    """What the real analysis publishes of each run: runs of launches of samples, of which `asked` (None: all) were
+    made whatever they showed."""
+    return [_finding(run, asked or len(run)) for run in (runs.tolist() if isinstance(runs, np.ndarray) else runs)]
 
 
-def _finding(run: Sequence[Sequence[int]]) -> PointFinding:
+def _finding(run: Sequence[Sequence[int]], asked: int) -> PointFinding:
     measured = [make.measured(POINT, tuple(samples), launch=at) for at, samples in enumerate(run, start=1)]
-    return point_finding(POINT, measured=measured, skipped=(), memory=None, plan=PLAN, reference=())
+    plan = replace(PLAN, spec=replace(PLAN.spec, launches=asked))
+    return point_finding(POINT, measured=measured, skipped=(), memory=None, plan=plan, reference=())
+
+
+def stopped_runs(machine: Machine, rng: np.random.Generator, *, runs: int, n: int) -> Runs:
+    """Launches as they are really made: those of the spec, then further ones while the interval is still wide."""
+    calls_ns = machine.samples_ns(rng, runs=runs, launches=PLAN.protocol.most_launches, n=n)
+    return [run[: _made(medians)].tolist() for run, medians in zip(calls_ns, np.median(calls_ns, axis=2), strict=True)]
+
+
+def _made(medians: Values) -> int:
+    """How many launches are made of those that would have had these medians."""
+    for count in range(ASKED, len(medians)):
+        if half_width(medians[:count].tolist(), PLAN.confidence_of(count)) <= PLAN.protocol.published_half_width:
+            return count
+    return len(medians)
 
 
 def timed_runs(machine: Machine, rng: np.random.Generator, *, runs: int, launches: int) -> Runs:

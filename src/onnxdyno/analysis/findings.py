@@ -32,7 +32,9 @@ def analyse(run: BenchmarkRun) -> Findings:
     sessions = [launch.session_ns for launch in run.launches]
     return Findings(
         points=points,
-        session_ns=over_launches(sessions) if sessions else Estimate(value=None, reason="no launch got a session"),
+        session_ns=over_launches(sessions, run.plan.confidence_of(len(sessions)))
+        if sessions
+        else Estimate(value=None, reason="no launch got a session"),
         best_batch=choices.best_batch,
         largest_batch=choices.largest_batch,
         largest_resolution=choices.largest_resolution,

@@ -29,6 +29,7 @@ def point_finding(
     items, no_items = items_of(point, measured[0].outputs, plan, reference)
     flags = {flag for each in measured for flag in each.flags} | ({Flag.BATCH_NOT_SCALED} if items is None else set())
     launches = [kept_samples(each) for each in measured]
+    confidence = plan.confidence_of(len(measured))
     pooled = sorted(sample for launch in launches for sample in launch)
     worth = n_eff(launches)
     state, reason = _state(measured, skipped, plan)
@@ -43,14 +44,14 @@ def point_finding(
         launches=len(measured),
         excluded=sum(end - first for each in measured for first, end, _ in each.excluded),
         n_eff=worth,
-        p50_ns=over_launches([median(launch) for launch in launches]),
-        p90_ns=tail(launches, 0.90, worth),
-        p95_ns=tail(launches, 0.95, worth),
-        p99_ns=tail(launches, 0.99, worth),
+        p50_ns=over_launches([median(launch) for launch in launches], confidence),
+        p90_ns=tail(launches, 0.90, worth, confidence),
+        p95_ns=tail(launches, 0.95, worth, confidence),
+        p99_ns=tail(launches, 0.99, worth, confidence),
         mad_ns=_spread(pooled, lambda: quantile(sorted(abs(sample - middle) for sample in pooled), 0.5)),
         iqr_ns=_spread(pooled, lambda: quantile(pooled, 0.75) - quantile(pooled, 0.25)),
-        throughput_items_per_s=_throughput(measured, items, no_items),
-        first_run_ns=over_launches([each.first_run_ns for each in measured]),
+        throughput_items_per_s=_throughput(measured, items, no_items, confidence),
+        first_run_ns=over_launches([each.first_run_ns for each in measured], confidence),
         peak_memory_bytes=memory.peak_bytes if memory else None,
         peak_memory_reason=_memory_reason(memory),
         items=items,
@@ -65,16 +66,20 @@ def kept_samples(measured: Measured) -> list[int]:
     return kept
 
 
-def over_launches(values: Sequence[float]) -> Estimate:
-    """Median of one value per launch, with the t interval over launches (not below 0, and never beside the median)."""
+def over_launches(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """Median of one value per launch, with the t interval over launches (not below 0, and never beside the median).
+
+    `confidence` is that of the t interval; what is published holds the truth 95 times in 100 if it comes from
+    `BenchmarkPlan.confidence_of`.
+    """
     middle = float(median(values))
-    interval = t_interval(values)
+    interval = t_interval(values, confidence)
     if interval is None:
         return Estimate(value=middle, reason=ONE_LAUNCH)
     return Estimate(value=middle, low=max(0.0, min(interval[0], middle)), high=max(interval[1], middle))
 
 
-def tail(launches: Sequence[Sequence[int]], q: float, worth: Estimate) -> Estimate:
+def tail(launches: Sequence[Sequence[int]], q: float, worth: Estimate, confidence: float = 0.95) -> Estimate:
     """A tail percentile of a typical launch: the q-quantile of all samples, each launch brought to the common median.
 
     So a slow launch is no tail, and launches too short for a percentile of their own still give one together. None
@@ -89,7 +94,7 @@ def tail(launches: Sequence[Sequence[int]], q: float, worth: Estimate) -> Estima
     levelled = _levelled(launches)
     pooled = sorted(sample for launch in levelled for sample in launch)
     value = quantile(pooled, q)
-    between = t_interval([quantile(sorted(launch), q) for launch in launches])
+    between = t_interval([quantile(sorted(launch), q) for launch in launches], confidence)
     if between is None:
         return Estimate(value=value, reason=ONE_LAUNCH)
     independent = _tail_worth(levelled, value, q, worth)
@@ -194,11 +199,11 @@ def _unmeasured(point: Point, skipped: Sequence[Skipped], memory: MemoryReading 
     )
 
 
-def _throughput(measured: Sequence[Measured], items: int | None, no_items: str | None) -> Estimate:
+def _throughput(measured: Sequence[Measured], items: int | None, no_items: str | None, confidence: float) -> Estimate:
     """Items per second from back-to-back wall time, per launch, then over launches."""
     if items is None:
         return Estimate(value=None, reason=no_items)
-    return over_launches([items * each.runs / each.busy_ns * 1e9 for each in measured])
+    return over_launches([items * each.runs / each.busy_ns * 1e9 for each in measured], confidence)
 
 
 def _spread(pooled: Sequence[int], value: Callable[[], float]) -> Estimate:

@@ -56,6 +56,8 @@ class Protocol:
     published_half_width: float = 0.05
     """Of the interval of p50 over launches, relative: a point above it gets further launches while the budget lasts."""
     most_launches: int = 10
+    further_confidence: float = 0.98
+    """Of the t interval over more launches than were asked for: they ended when it looked narrow (docs/method.md)."""
     tenant_memory_bytes: int = 256 * 2**20
     """In use before anything of ours runs, beyond which the device is somebody else's: more than a desktop draws."""
     tenant_utilisation: float = 0.05
@@ -169,3 +171,10 @@ class BenchmarkPlan:
     protocol: Protocol = field(default_factory=Protocol)
     constraints: Constraints = field(default_factory=Constraints)
     """What tries before the measurement showed of the sizes that the model takes."""
+
+    def confidence_of(self, launches: int) -> float:
+        """Of the t interval over so many launches of a point, for what is published to hold the truth 95 times in 100.
+
+        Launches beyond those asked for go on until the interval is narrow, so it is looked at several times.
+        """
+        return 0.95 if launches <= self.spec.launches else self.protocol.further_confidence

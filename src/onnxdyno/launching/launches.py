@@ -94,7 +94,11 @@ def _worth_more(passes: Passes, points: Sequence[Point], outcomes: Sequence[Meas
     for outcome in outcomes:
         if isinstance(outcome, Measured):
             medians[outcome.point].append(median(kept_samples(outcome)))
-    widths = {point: half_width(medians[point]) for point in points if len(medians[point]) > 1}
+    widths = {
+        point: half_width(medians[point], passes.plan.confidence_of(len(medians[point])))
+        for point in points
+        if len(medians[point]) > 1
+    }
     wide = sorted((point for point, width in widths.items() if width > precision), key=lambda point: -widths[point])
     left_ns = passes.left_ns() - _reserve_ns(passes) - passes.load_ns
     chosen = []
@@ -106,8 +110,8 @@ def _worth_more(passes: Passes, points: Sequence[Point], outcomes: Sequence[Meas
     return tuple(chosen)
 
 
-def half_width(medians: Sequence[float]) -> float:
-    """Relative half-width of the 95 % interval over launches; infinite where there is none."""
-    interval = t_interval(medians)
+def half_width(medians: Sequence[float], confidence: float) -> float:
+    """Relative half-width of the interval over launches; infinite where there is none."""
+    interval = t_interval(medians, confidence)
     middle = median(medians)
     return (interval[1] - interval[0]) / 2 / middle if interval is not None and middle > 0 else float("inf")
