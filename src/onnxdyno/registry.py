@@ -202,6 +202,7 @@ def _quarantine(
         reason=printable(error.reason, 2000),
         remedy=printable(error.remedy, 2000),
         runtime_version=runtime_version,
+        is_of_runtime=error.is_of_runtime,
         missing=tuple(missing),
         quarantined_at=now,
     )

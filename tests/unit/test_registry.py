@@ -1,5 +1,6 @@
 """Who may run what: claims, deaths, quarantine, and how few requests it takes to know."""
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -289,8 +290,16 @@ def test_a_refused_model_is_quarantined_until_the_runtime_changes(world: World) 
 def test_a_file_that_was_cut_short_is_tried_again_when_it_is_uploaded_again(world: World) -> None:
     world.finish(world.claimed(), ModelError(ModelState.INVALID_FILE, "cut short.", "Upload it again."))
     assert [world.only().status for _ in range(2)] == ["quarantined"] * 2
+    assert world.only(runtime_version="ort 2").status == "quarantined"
     world.models.put("a/m.onnx", b"whole")
     assert (world.only().status, world.only().attempt) == ("new", 1)
+
+
+def test_a_file_that_the_runtime_called_invalid_is_tried_again_with_another_runtime(world: World) -> None:
+    refused = ModelError(ModelState.INVALID_FILE, "two nodes of one name.", "Export again.", is_of_runtime=True)
+    world.finish(world.claimed(), pickle.loads(pickle.dumps(refused)))  # noqa: S301  our own bytes
+    assert world.only().status == "quarantined"
+    assert world.only(runtime_version="ort 2").status == "changed"
 
 
 def test_a_retry_after_quarantine_does_not_reuse_the_pieces_of_the_old_run(world: World) -> None:

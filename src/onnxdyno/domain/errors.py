@@ -16,7 +16,8 @@ OnnxdynoError
 └── PointError              skip the point; becomes a `Skipped`, never reaches a person
 """
 
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 from onnxdyno.domain.outcomes import ModelState, PointState
 
@@ -46,13 +47,30 @@ class ModelError(OnnxdynoError):
 
     exit_code = 3
 
-    def __init__(self, state: ModelState, reason: str, remedy: str, missing: tuple[str, ...] = ()) -> None:
-        """`missing` names the external files, relative to the model, whose arrival makes a new try worthwhile."""
+    def __init__(
+        self,
+        state: ModelState,
+        reason: str,
+        remedy: str,
+        missing: tuple[str, ...] = (),
+        *,
+        is_of_runtime: bool = False,
+    ) -> None:
+        """`missing` names the external files, relative to the model, whose arrival makes a new try worthwhile.
+
+        `is_of_runtime`: the runtime refused it, so another version of it may not; else these bytes never will do.
+        """
         super().__init__(state, reason, remedy, missing)
         self.state = state
         self.reason = reason
         self.remedy = remedy
         self.missing = missing
+        self.is_of_runtime = is_of_runtime
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keeps its keyword when an orchestrator carries it to another process."""
+        again = partial(ModelError, is_of_runtime=self.is_of_runtime)
+        return again, (self.state, self.reason, self.remedy, self.missing)
 
     def __str__(self) -> str:
         """One line: state, what was found, what to do."""

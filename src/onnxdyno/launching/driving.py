@@ -124,7 +124,7 @@ def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> 
                     case NotCopied():
                         raise RebatchRefused(event.reason)
                     case Refused():
-                        raise ModelError(event.state, event.reason, event.remedy)
+                        raise ModelError(event.state, event.reason, event.remedy, is_of_runtime=True)
                     case Unusable():
                         raise DeviceError(event.reason)
                     case LaunchReading():

@@ -69,6 +69,8 @@ class QuarantineRecord:
     runtime_version: str
     missing: tuple[MissingFile, ...]
     quarantined_at: str
+    is_of_runtime: bool = True
+    """False: found by reading the file, so only other bytes can change it."""
 
 
 def encode(record: object) -> bytes:

@@ -7,6 +7,7 @@ from datetime import datetime
 from onnxdyno.domain.claims import Candidate, Owner
 from onnxdyno.domain.errors import ObjectMissing
 from onnxdyno.domain.models import ObjectVersion
+from onnxdyno.domain.outcomes import ModelState
 from onnxdyno.ports import ObjectStore
 from onnxdyno.storage import keys
 from onnxdyno.storage.records import (
@@ -141,12 +142,17 @@ def _quarantined(version: ObjectVersion, book: Book, digest: str, last: int) -> 
 
 
 def _change(record: QuarantineRecord, book: Book) -> str | None:
-    if record.runtime_version != book.runtime_version:
+    if _may_depend_on_runtime(record) and record.runtime_version != book.runtime_version:
         return f"the runtime changed: {record.runtime_version} then, {book.runtime_version} now"
     for file in record.missing:
         if book.etags.get(file.key) != file.etag:
             return f"{file.key} changed since it was quarantined ({record.state})"
     return None
+
+
+def _may_depend_on_runtime(record: QuarantineRecord) -> bool:
+    """A file that is damaged or unsafe as it was read stays so; another runtime may take what this one did not."""
+    return record.is_of_runtime or record.state not in (ModelState.INVALID_FILE, ModelState.UNSAFE)
 
 
 def _unfinished(version: ObjectVersion, book: Book, digest: str, claim: ClaimRecord | None) -> Candidate:
