@@ -1,6 +1,7 @@
 """The outside worlds, as small Protocols. Adapters implement them; fakes in tests are held to the same contracts."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -276,6 +277,18 @@ class Sampler(Protocol):
 
     def record(self, device: Device) -> Recording:
         """Begin to read at 10 to 20 Hz. Whatever cannot be read is None in the samples, with its reason."""
+        ...
+
+
+class MemoryBounds(Protocol):
+    """Holds measuring processes to an amount of memory, where the kernel lets us."""
+
+    def problem(self) -> str | None:
+        """Why that cannot be done here; None: it can."""
+        ...
+
+    def bounded(self, limit_bytes: int) -> AbstractContextManager[Launcher]:
+        """A launcher whose processes get no more than this. Raises `OSError`. Ask `problem` before."""
         ...
 
 

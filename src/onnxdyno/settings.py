@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -112,7 +112,8 @@ class _Spec(BaseModel):
     precision: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     profile: bool = True
-    memory: bool = True
+    memory: bool | Literal["full"] = True
+    true_minimum: bool = False
     cold: bool = False
     rebatch: bool = False
     spinning: bool = True
@@ -183,7 +184,9 @@ def build_spec(layers: Sequence[Layer], *, folder: Path | None = None) -> Benchm
         precision=written.precision,
         seed=written.seed,
         profile=written.profile,
-        memory=written.memory,
+        memory=bool(written.memory),
+        memory_full=written.memory == "full",
+        true_minimum=written.true_minimum,
         cold=written.cold,
         rebatch=written.rebatch,
         spinning=written.spinning,

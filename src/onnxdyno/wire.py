@@ -20,7 +20,16 @@ from onnxdyno.domain.assignments import (
 )
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import InfrastructureError
-from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
+from onnxdyno.domain.outcomes import (
+    ArenaReading,
+    Explored,
+    LaunchReading,
+    Measured,
+    MemoryReading,
+    Probe,
+    Profile,
+    Skipped,
+)
 
 _EVENTS: dict[str, type[Any]] = {
     "began": Began,
@@ -40,6 +49,7 @@ _EVENTS: dict[str, type[Any]] = {
     "memory": MemoryReading,
     "profile": Profile,
     "cold": ColdReading,
+    "arena": ArenaReading,
     "probe": Probe,
 }
 _NAMES = {kind: name for name, kind in _EVENTS.items()}

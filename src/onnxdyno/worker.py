@@ -16,6 +16,7 @@ from onnxdyno import wire
 from onnxdyno.adapters import confinement
 from onnxdyno.domain.assignments import Assignment, Event
 from onnxdyno.domain.cold import FileReading
+from onnxdyno.domain.cost import Count
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.measuring.memory import MemoryGauge
 from onnxdyno.ports import EnergyMeter, Gpu, Witness
@@ -75,6 +76,7 @@ def work(assignment: Assignment, answer_to: int, confined: tuple[tuple[str, str]
         confined=confined,
         read_files=_read_files,
         gpu=gpu,
+        own_cgroup_peak=_own_cgroup_peak,
     )
     execute(assignment, shop)
 
@@ -86,6 +88,13 @@ def _read_files(paths: Sequence[Path]) -> FileReading | None:
         return read_through(paths, time.perf_counter_ns)
     except OSError:
         return None
+
+
+def _own_cgroup_peak() -> Count:
+    from onnxdyno.adapters.host import own_cgroup_peak_bytes
+
+    value, reason = own_cgroup_peak_bytes()
+    return Count(value=value, reason=reason)
 
 
 def _gauge(assignment: Assignment) -> MemoryGauge:

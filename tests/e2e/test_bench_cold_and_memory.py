@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
+import pytest
 
 from commands import CASES, Ran
 
@@ -34,3 +35,26 @@ def test_without_asking_only_what_users_get_is_cold(onnxdyno: Callable[..., Ran]
         "--cold" in each["reasons"]["time_ms"] for each in cold if each["time_ms"] is None and not each["page_cache"]
     )
     assert cold[0]["read_bytes"] == ran.document["model"]["size_bytes"]  # external data included
+
+
+def test_memory_is_read_in_every_way_when_asked_and_the_least_is_found(onnxdyno: Callable[..., Ran]) -> None:
+    asked = ("--memory", "full", "--true-minimum", "--batch", "1,2", "--budget", "30")
+    ran = onnxdyno("bench", CASES / "batch_oom_64MiB_per_item.onnx", "--json", "--launches", "1", *asked)
+    jsonschema.validate(ran.document, SCHEMA)
+    one, two = (point["memory"] for point in ran.document["points"])
+    for memory, batch in ((one, 1), (two, 2)):
+        assert memory["arena_peak_bytes"] == pytest.approx(batch * 2 * 64 * 2**20, rel=0.02)
+        assert memory["peak_bytes"] >= memory["arena_peak_bytes"]
+        assert memory["same_as_requested_peak_bytes"] > 0
+        assert abs(memory["predicted_error"]) < 0.6
+    assert two["run_peak_bytes"] / one["run_peak_bytes"] == pytest.approx(2, rel=0.15)
+    assert one["arena_peak_bytes"] * 0.98 <= one["arena_minimum_bytes"] <= 1.1 * one["arena_held_bytes"]
+    assert (one["process_minimum_bytes"] is None) == ("process_minimum_bytes" in one["reasons"])
+    assert "--true-minimum" in two["reasons"]["arena_minimum_bytes"]
+
+
+def test_memory_can_be_left_out(onnxdyno: Callable[..., Ran]) -> None:
+    ran = onnxdyno("bench", CASES / "nhwc_dynamic.onnx", *SMALL, "--memory", "off", "--budget", "4")
+    (point,) = ran.document["points"]
+    assert (point["memory"], point["peak_memory_bytes"]) == (None, None)
+    assert point["reasons"]["memory"]

@@ -20,6 +20,7 @@ from onnx import TensorProto, helper
 from factories import cpu_device, gpu_device, point
 from onnxdyno import wire
 from onnxdyno.adapters import host
+from onnxdyno.adapters.cgroups import CgroupBounds
 from onnxdyno.adapters.processes import DeviceLock, Process, ProcessLauncher, pinned_environment
 from onnxdyno.domain.assignments import Assignment, Began, Pass, Ran, Turn
 from onnxdyno.domain.axes import Role
@@ -27,6 +28,7 @@ from onnxdyno.domain.devices import Device
 from onnxdyno.domain.errors import DeviceBusy, DeviceError, InfrastructureError, ModelError
 from onnxdyno.domain.models import Dim, InputRecipe
 from onnxdyno.domain.outcomes import (
+    ArenaReading,
     Flag,
     LaunchReading,
     Measured,
@@ -37,6 +39,7 @@ from onnxdyno.domain.outcomes import (
     Skipped,
 )
 from onnxdyno.domain.plan import Point, Protocol, Variant
+from onnxdyno.domain.sessions import ArenaStrategy, SessionRecipe
 from onnxdyno.launching.driving import Answer, Limits, drive
 from onnxdyno.ports import Exit, Launch, Launcher
 
@@ -311,6 +314,73 @@ def test_a_size_beyond_the_memory_limit_is_oom_and_the_process_lives_on(launcher
     assert got[2] in ("ok", "noisy", "not_steady", "unconverged", "disturbed")
     assert "Failed to allocate memory" in skips(answers)[0].reason
     assert len(launcher.processes) == 1
+
+
+def peaks(launcher: Watching, *batches: int, **changes: Any) -> dict[int, int]:
+    """Peak memory by batch, each in a process of its own, in this order."""
+    found: dict[int, int] = {}
+    for batch in batches:
+        answers = run(launcher, asked(OOM, Pass.MEMORY, point(batch=batch), **changes))
+        (reading,) = (each for each in answers if isinstance(each, MemoryReading))
+        found[batch] = reading.peak_bytes or 0
+    return found
+
+
+def test_memory_of_a_point_is_its_own_and_not_what_a_larger_one_left(launcher: Watching) -> None:
+    """O37: 64 MiB an item and twice that while it runs; in one process batch 1 after 16 would show what 16 took."""
+    upwards, downwards = peaks(launcher, 1, 4, 8), peaks(launcher, 8, 4, 1)
+    for batch, peak_bytes in upwards.items():
+        assert downwards[batch] == pytest.approx(peak_bytes, rel=0.05)
+        assert peak_bytes / batch > 2 * 64 * 2**20
+    assert 6 <= upwards[8] / upwards[1] <= 17
+    assert upwards[8] / upwards[4] == pytest.approx(2, rel=0.1)
+
+
+def test_an_arena_that_grows_by_what_is_asked_takes_no_more_than_the_tensors(launcher: Watching) -> None:
+    """O37: two tensors of 64 MiB an item are alive at once."""
+    recipe = SessionRecipe(arena=ArenaStrategy.SAME_AS_REQUESTED)
+    answers = run(launcher, asked(OOM, Pass.ARENA, point(batch=4), recipe=recipe))
+    (arena,) = (each for each in answers if isinstance(each, ArenaReading))
+    assert arena.peak_bytes is not None
+    assert arena.held_bytes is not None
+    assert arena.peak_bytes == pytest.approx(2 * 4 * 64 * 2**20, rel=0.01)
+    assert arena.held_bytes >= arena.peak_bytes
+    assert peaks(launcher, 4, recipe=recipe)[4] >= arena.peak_bytes
+
+
+def test_a_limit_of_the_arena_that_is_too_low_is_oom_and_one_that_is_enough_runs(launcher: Watching) -> None:
+    low, enough = (SessionRecipe(arena_limit_bytes=limit * 2**20) for limit in (300, 1200))
+    (skip,) = skips(run(launcher, asked(OOM, Pass.ARENA, point(batch=4), recipe=low)))
+    assert skip.state is PointState.OOM
+    assert not skips(run(launcher, asked(OOM, Pass.ARENA, point(batch=4), recipe=enough)))
+
+
+def test_a_batch_beyond_six_gibibytes_is_oom_in_the_memory_pass_and_the_next_point_is_read(launcher: Watching) -> None:
+    """O37: a point that does not fit takes nothing from another."""
+    limits = {"memory_limit_bytes": 6 * GIB}
+    (skip,) = skips(run(launcher, asked(OOM, Pass.MEMORY, point(batch=256), **limits)))
+    assert skip.state is PointState.OOM
+    assert "Failed to allocate memory" in skip.reason
+    assert peaks(launcher, 2, **limits)[2] > 4 * 64 * 2**20
+
+
+def test_a_process_held_to_a_memory_cgroup_is_killed_below_its_need_and_the_cgroup_is_gone_after(
+    launcher: Watching,
+) -> None:
+    bounds = CgroupBounds(host.memory_cgroup(), launcher.launcher.joining)
+    problem = bounds.problem()
+    if problem is not None:
+        pytest.skip(problem)
+    own = host.memory_cgroup()
+    assert own is not None
+    before = set(own.iterdir())
+    asks = asked(OOM, Pass.FIT, ONE, memory_limit_bytes=None)
+    with bounds.bounded(2 * GIB) as wide:
+        assert any(isinstance(each, ArenaReading) for each in run(wide, asks))
+    with bounds.bounded(150 * 2**20) as narrow:
+        (skip,) = skips(run(narrow, asks))
+    assert skip.state in (PointState.OOM, PointState.CRASHED)
+    assert set(own.iterdir()) == before
 
 
 def test_a_node_that_wants_four_tebibytes_is_one_row_and_the_process_lives_on(launcher: Watching) -> None:

@@ -14,12 +14,13 @@ from onnxdyno.domain.axes import AxisSizes, Constraints
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.models import Signature
-from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured, PointState, Profile, Skipped
+from onnxdyno.domain.outcomes import ArenaReading, Explored, LaunchReading, Measured, PointState, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Point
 from onnxdyno.domain.runs import BenchmarkRun, Progress
-from onnxdyno.domain.sessions import Optimisation
+from onnxdyno.domain.sessions import AS_USERS_GET_IT, ArenaStrategy, Optimisation
 from onnxdyno.graphs.constraints import conclude, next_probe
 from onnxdyno.launching import Bench, Outside, carry_out
+from onnxdyno.launching.beside import NO_TIME
 from onnxdyno.planning import exploring
 from onnxdyno.ports import Exit, Launch
 from onnxdyno.storage.progress import MemoryLedger
@@ -36,6 +37,7 @@ class Machine:
     out_of_memory_from: int = 10**9
     refuses: tuple[int, ...] = ()
     dies_from: int = 10**9
+    arena_needs_bytes: int = 1_000_000
     gain_until: int = 1
     spread: float = 0.0
     step: int = 1
@@ -72,7 +74,7 @@ class Machine:
                 self.now_ns += max(budget_ns, 3 * took_ns)
                 level = 1 + self.spread * (1 if asked.launch % 2 else -1) if dict(point.sizes)["batch"] == 1 else 1
                 return measured(point, (round(took_ns * level),) * 10, launch=asked.launch)
-            case Pass.COLD | Pass.PROFILE:
+            case Pass.COLD | Pass.PROFILE | Pass.ARENA | Pass.FIT:
                 return self.unclocked(asked, point, took_ns)
             case Pass.COPY:
                 raise AssertionError("a campaign makes no copies")
@@ -81,6 +83,11 @@ class Machine:
         if asked.kind is Pass.PROFILE:
             return Profile(point=point, is_complete=True, runs=5, model_run_ns=took_ns, nodes=())
         self.now_ns += took_ns
+        if asked.kind in (Pass.ARENA, Pass.FIT):
+            limit_bytes = asked.recipe.arena_limit_bytes
+            if limit_bytes is not None and limit_bytes < self.arena_needs_bytes:
+                return skipped(point, PointState.OOM, "the arena is full")
+            return ArenaReading(point=point, peak_bytes=600_000, held_bytes=self.arena_needs_bytes, runs=5)
         level = asked.recipe.optimisation
         return ColdReading(point=point, optimisation=level, launch=asked.launch, session_ns=5, first_run_ns=took_ns)
 
@@ -188,8 +195,8 @@ def test_points_too_slow_for_the_budget_say_so() -> None:
 def test_a_larger_point_is_not_tried_after_a_smaller_one_ran_out_of_memory() -> None:
     machine = Machine(out_of_memory_from=8)
     run = carry(machine, plan(batches=(1, 2, 4, 8, 16, 32, 64, 128), resolutions_px=((224, 224),)))
-    tried = [dict(each.turns[0].point.sizes)["batch"] for each in machine.started if each.kind is Pass.MEMORY]
-    assert tried == [1, 2, 4, 8]
+    usual = [each for each in machine.started if each.kind is Pass.MEMORY and each.recipe == AS_USERS_GET_IT]
+    assert [dict(each.turns[0].point.sizes)["batch"] for each in usual] == [1, 2, 4, 8]
     assert len(of_state(run, PointState.OOM)) == 5
     assert {dict(each.point.sizes)["batch"] for each in run.outcomes if isinstance(each, Measured)} == {1, 2, 4}
 
@@ -248,7 +255,7 @@ def test_pieces_of_other_conditions_are_not_reused(change: dict[str, Any]) -> No
     threads = (change["threads"],) if "threads" in change else None
     outside = replace(planned, **change, spec=replace(planned.spec, threads=threads))
     carry(again, outside, ledger)
-    assert {each.kind for each in again.started} == set(Pass) - {Pass.COPY, Pass.COLD}
+    assert {each.kind for each in again.started} == set(Pass) - {Pass.COPY, Pass.COLD, Pass.ARENA, Pass.FIT}
 
 
 def test_a_first_guess_that_is_refused_moves_the_base() -> None:
@@ -385,3 +392,55 @@ def test_only_a_launch_is_told_to_read_the_files_of_the_model() -> None:
     assert {each.kind: len(each.files) for each in machine.started} == {
         Pass.PROBE: 0, Pass.MEMORY: 0, Pass.COLD: 0, Pass.TIMING: 1, Pass.PROFILE: 0,
     }  # fmt: skip
+
+
+def read_again(machine: Machine) -> list[tuple[Pass, int, ArenaStrategy]]:
+    """Pass, batch and strategy of every process that read memory beside the usual one."""
+    beside = [each for each in machine.started if each.kind is Pass.ARENA or each.recipe != AS_USERS_GET_IT]
+    return [(each.kind, dict(each.turns[0].point.sizes)["batch"], each.recipe.arena) for each in beside]
+
+
+def test_the_other_strategy_is_read_at_the_first_and_the_largest_point_only() -> None:
+    machine = Machine()
+    run = carry(machine, plan(batches=(1, 2, 4), resolutions_px=((224, 224),)))
+    other = ArenaStrategy.SAME_AS_REQUESTED
+    assert read_again(machine) == [(Pass.MEMORY, 1, other), (Pass.MEMORY, 4, other)]
+    assert [each.same_as_requested_peak_bytes is None for each in run.beside] == [False, True, False]
+    assert "--memory full" in (run.beside[1].same_as_requested_reason or "")
+
+
+def test_full_memory_reads_the_other_strategy_and_the_arena_at_every_point() -> None:
+    machine = Machine()
+    run = carry(machine, plan(batches=(1, 2), resolutions_px=((224, 224),), memory_full=True))
+    assert {(kind, batch) for kind, batch, _ in read_again(machine)} == {
+        (kind, batch) for kind in (Pass.MEMORY, Pass.ARENA) for batch in (1, 2)
+    }
+    assert [each.arena.held_bytes for each in run.beside if each.arena] == [1_000_000, 1_000_000]
+    assert {each.processes for each in run.beside} == {2}
+
+
+def test_no_other_way_of_reading_memory_is_started_once_its_share_of_the_budget_is_used() -> None:
+    machine = Machine(start_ns=5 * SECOND)
+    run = carry(machine, plan(batches=(1, 2), resolutions_px=((224, 224),), memory_full=True, budget_s=30.0))
+    assert read_again(machine) == []
+    assert run.beside[0].arena_reason == NO_TIME
+    assert all("raise --budget" in (each.arena_reason or "") for each in run.beside)
+
+
+def test_the_least_arena_is_closed_in_on_to_two_percent() -> None:
+    machine = Machine(arena_needs_bytes=777_777)
+    run = carry(machine, plan(batches=(1,), resolutions_px=((224, 224),), true_minimum=True))
+    (found,) = run.minima
+    assert found.arena_bytes is not None
+    assert 777_777 <= found.arena_bytes <= 777_777 * 1.02
+    assert found.process_bytes is None
+    assert "nobody can bound" in (found.process_reason or "")
+    assert found.processes == sum(each.kind is Pass.ARENA for each in machine.started)
+
+
+def test_the_true_minimum_is_outside_the_budget_and_only_on_request() -> None:
+    assert carry(Machine(), plan(batches=(1,), resolutions_px=((224, 224),))).minima == ()
+    run = carry(
+        Machine(start_ns=SECOND), plan(batches=(1,), resolutions_px=((224, 224),), true_minimum=True, budget_s=5.0)
+    )
+    assert run.minima[0].arena_bytes is not None

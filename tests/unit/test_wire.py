@@ -25,7 +25,7 @@ from onnxdyno.domain.assignments import (
 from onnxdyno.domain.axes import AxisRule, Constraints
 from onnxdyno.domain.cold import ColdReading, FileReading
 from onnxdyno.domain.errors import InfrastructureError
-from onnxdyno.domain.outcomes import Explored, Flag, LaunchReading, ModelState, PointState, Probe
+from onnxdyno.domain.outcomes import ArenaReading, Explored, Flag, LaunchReading, ModelState, PointState, Probe
 from onnxdyno.domain.plan import Protocol, Variant
 from onnxdyno.domain.sessions import Optimisation
 
@@ -52,6 +52,7 @@ EVENTS: tuple[Event | Probe, ...] = (
         runtime=(("a", "b"),),
         file=FileReading(read_bytes=1, was_cached=None, cached_ns=2, uncached_ns=None, reason=HOSTILE),
     ),
+    ArenaReading(point=POINT, peak_bytes=None, held_bytes=None, runs=5, reason=HOSTILE),
     ColdReading(
         point=POINT, optimisation=Optimisation.NONE, launch=1, session_ns=None, first_run_ns=None, reason=HOSTILE
     ),

@@ -99,6 +99,31 @@ def available_bytes(root: Path = _CGROUP, proc: Path = _PROC) -> int:
     return min([int(psutil.virtual_memory().available), *(room for room in rooms if room is not None)])
 
 
+def memory_cgroup(root: Path = _CGROUP, proc: Path = _PROC) -> Path | None:
+    """The folder of this process's own memory cgroup; None where it cannot be seen."""
+    for folder in _cgroup_folders(root, proc, "memory"):
+        if str(os.getpid()) in (_read(folder / "cgroup.procs") or "").split():
+            return folder
+    return None
+
+
+def own_cgroup_peak_bytes(root: Path = _CGROUP, proc: Path = _PROC) -> tuple[int | None, str | None]:
+    """The most memory that the kernel counted for this process's cgroup (v2 `memory.peak`, v1 `max_usage_in_bytes`).
+
+    None with a reason where others are in it: what is counted together cannot be told apart.
+    """
+    for folder in _cgroup_folders(root, proc, "memory"):
+        members = _read(folder / "cgroup.procs")
+        peak = _read(folder / "memory.peak") or _read(folder / "memory.max_usage_in_bytes")
+        if members is None or peak is None:
+            continue
+        others = {member for member in members.split() if member != str(os.getpid())}
+        if others:
+            return None, f"the process shares its memory cgroup with {len(others)} others"
+        return int(peak), None
+    return None, "no memory cgroup of this process can be read"
+
+
 def oom_kills(root: Path = _CGROUP, proc: Path = _PROC) -> int | None:
     """How often the kernel has killed in this cgroup for memory; None where it does not say."""
     for folder in _cgroup_folders(root, proc, "memory"):

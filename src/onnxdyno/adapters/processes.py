@@ -21,6 +21,8 @@ from onnxdyno.ports import Exit
 _KEPT_EXACTLY = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"})
 _KEPT_PREFIXES = ("LC_", "OPENBLAS_", "NVIDIA_", "CUDNN_")
 _STDERR_BYTES = 16_384
+_ENTER = ("/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"')
+"""Enter a cgroup, then become the process: all of its memory is counted there."""
 _LINE_BYTES = 256 * 2**20
 _GRACE_S = 2.0
 
@@ -99,9 +101,15 @@ def _open_for_all(path: Path) -> int:
 class ProcessLauncher:
     """Starts measuring processes for one device under its lock."""
 
-    def __init__(self, lock: DeviceLock, oom_kills: Callable[[], int | None]) -> None:
+    def __init__(self, lock: DeviceLock, oom_kills: Callable[[], int | None], cgroup: Path | None = None) -> None:
+        """`cgroup`: the `cgroup.procs` of a cgroup that each process enters before it becomes a measuring one."""
         self._lock = lock
         self._oom_kills = oom_kills
+        self._cgroup = cgroup
+
+    def joining(self, cgroup: Path) -> "ProcessLauncher":
+        """The same, whose processes enter this cgroup first."""
+        return ProcessLauncher(self._lock, self._oom_kills, cgroup)
 
     def start(self, device: Device, assignment: bytes) -> "Process":
         """Start one. It reads the assignment from its standard input and answers on a descriptor of its own.
@@ -129,6 +137,8 @@ class ProcessLauncher:
             sys.executable, "-P", "-m", "onnxdyno.worker", "--answer-to", str(answer_to), "--parent", str(os.getpid()),
         ]  # fmt: skip
         try:
+            if self._cgroup is not None:
+                command = [*_ENTER, str(self._cgroup), *command]
             # a file, since a pipe blocks on a process that does not read
             with tempfile.TemporaryFile() as stdin:
                 stdin.write(assignment)

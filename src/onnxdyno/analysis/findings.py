@@ -9,6 +9,7 @@ from onnxdyno.analysis.cold import cold_findings
 from onnxdyno.analysis.energy import energy_per_item_mj, telemetry_gaps
 from onnxdyno.analysis.fronts import front, knee, operating_points
 from onnxdyno.analysis.latency import over_launches, point_finding
+from onnxdyno.analysis.memory import memory_findings
 from onnxdyno.analysis.nodes import compute_on_cpu, profile_finding
 from onnxdyno.analysis.on_device import with_device_times
 from onnxdyno.analysis.outputs import differ_unlawfully
@@ -82,6 +83,7 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
     reference = _reference(run, measured)
     everything = {*measured, *skipped}
     costs = {cost.sizes: cost for cost in run.costs}
+    read = memory_findings(run)
     casts = (Flag.CASTS_INSERTED,) if inserted_casts(run) else ()
     unlawful = {point for point, launches in measured.items() if differ_unlawfully(launches, run.signature)}
     differs = (Flag.OUTPUT_SHAPE_DIFFERS,)
@@ -99,7 +101,10 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
     on_device = (with_device_times(each, measured[each.point], run.plan.device.kind) for each in found)
     return tuple(
         _marked(
-            _with_energy(_with_cost(finding, costs.get(finding.point.sizes)), measured[finding.point]),
+            replace(
+                _with_energy(_with_cost(finding, costs.get(finding.point.sizes)), measured[finding.point]),
+                memory=read.get(finding.point),
+            ),
             (*casts, *(differs if finding.point in unlawful else ())),
         )
         for finding in on_device

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from importlib import metadata
 
 from onnxdyno.adapters import environment, host, local, nvml, processes
+from onnxdyno.adapters.cgroups import CgroupBounds
 from onnxdyno.adapters.environment import Environment
 from onnxdyno.domain.claims import Owner
+from onnxdyno.domain.cost import Count
 from onnxdyno.domain.devices import Device, DeviceKind, Fact
 from onnxdyno.domain.errors import DeviceError
 from onnxdyno.domain.plan import BenchmarkPlan
@@ -118,6 +120,17 @@ def launcher(planned: BenchmarkPlan, tell_waiting: Callable[[str], None]) -> Ite
 def sampler() -> Sampler:
     """What reads a GPU while a run has it."""
     return nvml.GpuSampler(host.is_descendant)
+
+
+def memory_bounds(launcher: processes.ProcessLauncher) -> CgroupBounds:
+    """Measuring processes of this launcher held to an amount of memory, where the kernel lets us."""
+    return CgroupBounds(host.memory_cgroup(), launcher.joining)
+
+
+def device_used_bytes(on: Device) -> Count:
+    """What is in use on a GPU now, by the driver's word."""
+    value, reason = nvml.used_bytes(on.id)
+    return Count(value=value, reason=reason)
 
 
 def memory_limit_bytes() -> int:

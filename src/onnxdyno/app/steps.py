@@ -159,6 +159,8 @@ def measure(
             tell=tell,
             memory_limit_bytes=places.memory_limit_bytes,
             sampler=places.sampler(),
+            device_used_bytes=places.device_used_bytes,
+            bounds=places.memory_bounds(launcher),
         )
         run = launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
     run = replace(run, costs=_costs(run), work=_work(run))

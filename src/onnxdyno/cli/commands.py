@@ -55,6 +55,12 @@ Precision = Annotated[
     float | None,
     typer.Option(help="Relative half-width of p50 for which further launches are made.", show_default="0.05"),
 ]
+Memory = Annotated[
+    str | None, typer.Option(help="Peak memory of each point: on, off, or full.", show_default="on", metavar="HOW")
+]
+TrueMinimum = Annotated[
+    bool, typer.Option("--true-minimum", help="Also the least memory the first point runs with; outside the budget.")
+]
 Cold = Annotated[bool, typer.Option("--cold", help="Also session creation and first call at every optimisation level.")]
 Rebatch = Annotated[
     bool, typer.Option("--rebatch", help="Measure a proven copy with a dynamic batch where the batch is fixed.")
@@ -93,6 +99,8 @@ def bench(
     threads: Threads = None,
     concurrency: Concurrency = None,
     precision: Precision = None,
+    memory: Memory = None,
+    true_minimum: TrueMinimum = False,
     cold: Cold = False,
     rebatch: Rebatch = False,
     spec: SpecFile = None,
@@ -120,6 +128,8 @@ def bench(
             threads=threads,
             concurrency=concurrency,
             precision=precision,
+            memory=memory,
+            true_minimum=true_minimum or None,
             cold=cold or None,
             rebatch=rebatch or None,
         )
@@ -202,7 +212,9 @@ def run(
 def query(
     sql: Annotated[
         str,
-        typer.Argument(help="SQL over runs, points, samples, nodes, cold, telemetry, requirements (docs/tables.md)."),
+        typer.Argument(
+            help="SQL over runs, points, samples, nodes, cold, memory, telemetry, requirements (docs/tables.md)."
+        ),
     ],
     results: ResultsUri,
     *,

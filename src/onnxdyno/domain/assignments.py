@@ -5,9 +5,19 @@ from enum import StrEnum
 
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.cold import ColdReading
+from onnxdyno.domain.cost import Count
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.models import InputRecipe, Signature
-from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured, MemoryReading, ModelState, Profile, Skipped
+from onnxdyno.domain.outcomes import (
+    ArenaReading,
+    Explored,
+    LaunchReading,
+    Measured,
+    MemoryReading,
+    ModelState,
+    Profile,
+    Skipped,
+)
 from onnxdyno.domain.plan import BenchmarkSpec, Point, Protocol
 from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 
@@ -21,6 +31,8 @@ class Pass(StrEnum):
     PROFILE = "profile"
     COPY = "copy"
     COLD = "cold"
+    ARENA = "arena"
+    FIT = "fit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,8 @@ class Assignment:
     """How sessions are made, before a pass or a variant changes what it must."""
     files: tuple[str, ...] = ()
     """The model's files, external data included, for a launch that also reads them through; empty = it does not."""
+    device_before: Count | None = None
+    """What was in use on the GPU before the process of a memory reading; None on a CPU."""
     copy_to: str | None = None
     """Where the pass `copy` writes a copy with a dynamic batch."""
 
@@ -152,4 +166,5 @@ Event = (
     | MemoryReading
     | Profile
     | ColdReading
+    | ArenaReading
 )

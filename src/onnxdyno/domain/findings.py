@@ -1,6 +1,6 @@
 """What is derived from samples. Every missing number has its reason beside it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from onnxdyno.domain.axes import AxisSizes
@@ -26,6 +26,47 @@ class Estimate:
 
 NO_ENERGY = Estimate(value=None, reason="energy was not read")
 NO_DEVICE = Estimate(value=None, reason="a CPU has no memory and no clock of its own apart from the host's")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFinding:
+    """Memory of one point, each number in its own way; what each leaves out is in docs/method.md. None has a reason."""
+
+    baseline_bytes: Count
+    peak_bytes: Count
+    """Over the baseline, with the arena as users get it; the larger of the next two."""
+    load_peak_bytes: Count
+    run_peak_bytes: Count
+    same_as_requested_peak_bytes: Count
+    arena_peak_bytes: Count
+    """Most in use of the runtime's own allocator, by its profiler, in another process."""
+    arena_held_bytes: Count
+    """Most that this allocator took from the system."""
+    residual_bytes: Count
+    """What is not the arena: on a GPU context and libraries, on a CPU weights, their copies and the runtime itself."""
+    context_bytes: Count
+    """On a GPU, what the process takes before its session."""
+    cgroup_peak_bytes: Count
+    predicted_bytes: Count
+    """Weights, live intermediate tensors and the copies that the variant makes of inputs or outputs."""
+    predicted_error: Estimate
+    """`predicted_bytes` over `run_peak_bytes`, minus 1."""
+    arena_minimum_bytes: Count
+    process_minimum_bytes: Count
+    processes: int
+
+    @property
+    def counts(self) -> dict[str, Count]:
+        """Every number of bytes by its name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Count)}
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why numbers are None, by name."""
+        missing = {name: count.reason or "unknown" for name, count in self.counts.items() if count.value is None}
+        error = self.predicted_error
+        return missing | ({"predicted_error": error.reason or "unknown"} if error.value is None else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +106,8 @@ class PointFinding:
     d2h_ns: Estimate = NO_DEVICE
     activation_peak_bytes: Count = field(default_factory=lambda: NOT_COUNTED)
     """Live intermediate tensors at most, by the order of the graph; what was measured is `peak_memory_bytes`."""
+    memory: MemoryFinding | None = None
+    """None: no memory pass was made here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

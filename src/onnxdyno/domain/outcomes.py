@@ -178,7 +178,8 @@ class LaunchReading:
 class MemoryReading:
     """Memory of one point in its own process. Baseline: resident set before the session, inputs already made.
 
-    `peak_bytes` is the peak over that baseline: resident set on the CPU, device memory on a GPU. None has a reason.
+    `peak_bytes` is the peak over that baseline, with the arena as users get it: resident set on the CPU, device memory
+    on a GPU. None has a reason.
     """
 
     point: Point
@@ -186,6 +187,55 @@ class MemoryReading:
     peak_bytes: int | None
     run_ns: int | None
     reason: str | None = None
+    load_peak_bytes: int | None = None
+    """Of `peak_bytes`, until the session stood. None in pieces kept by an older version."""
+    run_peak_bytes: int | None = None
+    """Of `peak_bytes`, from then on."""
+    cgroup_peak_bytes: int | None = None
+    """What the kernel counted for the process's own cgroup, from its start on."""
+    cgroup_reason: str | None = None
+    device_before_bytes: int | None = None
+    """In use on the GPU before this process existed; the baseline holds its context."""
+    device_before_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArenaReading:
+    """The most that the runtime's own allocator had in use and held, in a process of its own with the profiler on."""
+
+    point: Point
+    peak_bytes: int | None
+    held_bytes: int | None
+    runs: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBeside:
+    """What other processes read of memory at a point, beside its `MemoryReading`. None has its reason."""
+
+    point: Point
+    same_as_requested_peak_bytes: int | None = None
+    """As `MemoryReading.peak_bytes`, with an arena that grows by no more than was asked for."""
+    same_as_requested_reason: str | None = None
+    arena: ArenaReading | None = None
+    arena_reason: str | None = None
+    processes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinimumMemory:
+    """The least memory with which a point was seen to run, found by bisection to ±2 %. None has its reason.
+
+    `arena_bytes` bounds the runtime's own allocator only; `process_bytes` the whole process, by a memory cgroup.
+    """
+
+    point: Point
+    arena_bytes: int | None
+    arena_reason: str | None
+    process_bytes: int | None
+    process_reason: str | None
+    processes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,6 +132,10 @@ class BenchmarkSpec:
     seed: int = 0
     profile: bool = True
     memory: bool = True
+    memory_full: bool = False
+    """Every way of reading memory at every point, not only at the base and the largest."""
+    true_minimum: bool = False
+    """Also the least memory that the base point runs with; outside the budget."""
     cold: bool = False
     """Also cold numbers at every optimisation level, not only at that which users get."""
     spinning: bool = True

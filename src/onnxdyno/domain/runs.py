@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.cost import Cost, NodeWork
 from onnxdyno.domain.models import Signature
-from onnxdyno.domain.outcomes import LaunchReading, MemoryReading, Outcome, Probe, Profile
+from onnxdyno.domain.outcomes import LaunchReading, MemoryBeside, MemoryReading, MinimumMemory, Outcome, Probe, Profile
 from onnxdyno.domain.plan import BenchmarkPlan
 
 
@@ -38,6 +38,10 @@ class BenchmarkRun:
     profiles: tuple[Profile, ...]
     cold: tuple[ColdReading, ...] = ()
     """At every optimisation level, if that was asked; sessions as users get them are those of `launches`."""
+    beside: tuple[MemoryBeside, ...] = ()
+    """Other readings of memory, at some of the points of `memory`."""
+    minima: tuple[MinimumMemory, ...] = ()
+    """If that was asked."""
     costs: tuple[Cost, ...] = ()
     """By the model's own arithmetic, at the sizes of its points; without the list of nodes."""
     work: tuple[tuple[NodeWork, ...], ...] = ()

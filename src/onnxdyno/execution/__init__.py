@@ -3,7 +3,7 @@
 from onnxdyno.domain.assignments import Assignment, Done, Pass, Refused, Unusable
 from onnxdyno.domain.errors import DeviceError, ModelError
 from onnxdyno.execution.probing import probe
-from onnxdyno.execution.readings import copy, profile_at, read_cold_at, read_memory_at
+from onnxdyno.execution.readings import copy, fit_at, profile_at, read_arena_at, read_cold_at, read_memory_at
 from onnxdyno.execution.timing import time_turns
 from onnxdyno.execution.workshop import ProcessSpent, Workshop, check_device
 
@@ -28,6 +28,10 @@ def execute(assignment: Assignment, shop: Workshop) -> None:
                 time_turns(assignment, shop)
             case Pass.COLD:
                 read_cold_at(assignment, shop)
+            case Pass.ARENA:
+                read_arena_at(assignment, shop)
+            case Pass.FIT:
+                fit_at(assignment, shop)
             case Pass.COPY:
                 copy(assignment, shop)
     except ProcessSpent:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from onnxdyno.domain.assignments import Assignment, Began, Event, Turn
 from onnxdyno.domain.cold import FileReading
+from onnxdyno.domain.cost import Count
 from onnxdyno.domain.errors import DeviceError, ModelError, PointError
 from onnxdyno.domain.outcomes import LaunchReading, ModelState, PointState, Skipped
 from onnxdyno.domain.plan import Point, Variant
@@ -33,6 +34,8 @@ class Workshop:
     """(what, how): what this process has given up before a model is loaded."""
     gpu: Gpu | None = None
     """None on a CPU."""
+    own_cgroup_peak: Callable[[], Count] = lambda: Count(value=None, reason="not looked for")
+    """The most memory that the kernel counted for a cgroup that holds this process alone."""
     read_files: Callable[[Sequence[Path]], FileReading | None] = lambda _: None
     """Read files through before the model is loaded; None where they cannot be read."""
 

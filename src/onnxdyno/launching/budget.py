@@ -15,6 +15,8 @@ SHARE = 0.5
 """Share of the time left that the least needs of all points may add up to: the rest is for better intervals."""
 MEMORY_SHARE = 0.35
 """Share of the budget after which no further memory process starts."""
+BESIDE_SHARE = 0.4
+"""The same for memory read in other ways, which come after."""
 FIRST_NS = 2_000_000_000
 FIRST_CALLS = 60
 FIRST_SHARE = 0.4

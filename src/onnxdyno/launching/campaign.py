@@ -7,10 +7,12 @@ from onnxdyno.domain.assignments import Pass, Ran, Turn
 from onnxdyno.domain.axes import describe
 from onnxdyno.domain.outcomes import Explored, PointState, Probe, Profile, Skipped
 from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.launching.beside import read_beside
 from onnxdyno.launching.cold import read_levels
 from onnxdyno.launching.driving import Answer
 from onnxdyno.launching.launches import time_points
 from onnxdyno.launching.memories import read_memories
+from onnxdyno.launching.minimum import find_minimum
 from onnxdyno.launching.passes import Bench, Outside, Passes
 from onnxdyno.launching.probing import History, find_base
 from onnxdyno.launching.telemetry import occupied
@@ -54,9 +56,12 @@ def _measured(passes: Passes, probe: Probe, run: BenchmarkRun) -> BenchmarkRun:
     passes.total = 2 + len(plan.points) * plan.spec.launches + sum(p.is_plain for p in plan.points) * plan.spec.memory
     memory, failed = read_memories(passes) if plan.spec.memory else ((), ())
     hopeless = {skip.point for skip in failed}
+    beside = read_beside(passes, memory)
     cold = tuple(read_levels(passes)) if plan.spec.cold else ()
     timings, timed = time_points(passes, [point for point in plan.points if point not in hopeless])
     profiles = _profile(passes) if plan.spec.profile and plan.base in timed else ()
+    usual = next((reading for reading in memory if reading.point == plan.base), None)
+    minima = find_minimum(passes, usual) if plan.spec.true_minimum and plan.base in timed else ()
     return replace(
         run,
         plan=plan,
@@ -65,6 +70,8 @@ def _measured(passes: Passes, probe: Probe, run: BenchmarkRun) -> BenchmarkRun:
         memory=memory,
         profiles=profiles,
         cold=cold,
+        beside=beside,
+        minima=minima,
     )
 
 

@@ -26,6 +26,7 @@ from onnxdyno.domain.assignments import (
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import DeviceError, ModelError, RebatchRefused
 from onnxdyno.domain.outcomes import (
+    ArenaReading,
     Explored,
     LaunchReading,
     Measured,
@@ -50,6 +51,7 @@ Answer = (
     | MemoryReading
     | Profile
     | ColdReading
+    | ArenaReading
     | Ran
     | Tried
     | Searched
@@ -132,7 +134,7 @@ def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> 
                     case Ran() | Tried() | Searched() | Explored() | Settled() | Copied():
                         is_done = True
                         yield event
-                    case Measured() | Skipped() | MemoryReading() | Profile() | ColdReading():
+                    case Measured() | Skipped() | MemoryReading() | Profile() | ColdReading() | ArenaReading():
                         answered = (turn or 0) + 1
                         yield event
                     case _:

@@ -6,8 +6,10 @@ from functools import partial
 
 from onnxdyno.domain.assignments import Assignment, Pass, Turn
 from onnxdyno.domain.cold import ColdReading
+from onnxdyno.domain.cost import Count
+from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.models import Signature
-from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Profile, Skipped
+from onnxdyno.domain.outcomes import ArenaReading, LaunchReading, Measured, MemoryReading, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, Point
 from onnxdyno.domain.runs import Origin, Progress
 from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
@@ -15,7 +17,7 @@ from onnxdyno.launching.driving import Answer, Limits, drive
 from onnxdyno.launching.pieces import AtPoint, Pieces
 from onnxdyno.launching.telemetry import NoSampler, watched
 from onnxdyno.planning import session_of
-from onnxdyno.ports import ClockNs, Launcher, Ledger, Sampler
+from onnxdyno.ports import ClockNs, Launcher, Ledger, MemoryBounds, Sampler
 
 START_S = 30.0
 """What a process may take before its model loads: imports on a cold disk."""
@@ -33,6 +35,10 @@ class Outside:
     tell: Callable[[Progress], None]
     memory_limit_bytes: Callable[[], int | None]
     sampler: Sampler = field(default_factory=NoSampler)
+    device_used_bytes: Callable[[Device], Count] = lambda _: Count(value=None, reason="not asked of the driver")
+    """What is in use on a GPU now, by every process, told without a context of our own."""
+    bounds: MemoryBounds | None = None
+    """Holds a process to an amount of memory; None = nobody can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +101,7 @@ class Passes:
                 case LaunchReading():
                     if is_launch:
                         yield self.pieces.keep_launch(answer)
-                case Measured() | Skipped() | MemoryReading() | Profile() | ColdReading():
+                case Measured() | Skipped() | MemoryReading() | Profile() | ColdReading() | ArenaReading():
                     yield self.pieces.keep(passed, launch, answer, recipe)
                 case _:
                     pass
@@ -109,6 +115,7 @@ class Passes:
     def assignment(self, passed: Pass, turns: tuple[Turn, ...], launch: int) -> Assignment:
         """What a process of this pass is asked, with the plan's threads."""
         plan = self.plan
+        is_gpu_memory = passed is Pass.MEMORY and plan.device.kind is DeviceKind.CUDA
         return Assignment(
             kind=passed,
             launch=launch,
@@ -123,6 +130,7 @@ class Passes:
             memory_limit_bytes=self.outside.memory_limit_bytes(),
             cpu_limit_s=self._cpu_limit_s(turns),
             recipe=session_of(plan.spec),
+            device_before=self.outside.device_used_bytes(plan.device) if is_gpu_memory else None,
         )
 
     def left_ns(self) -> int:

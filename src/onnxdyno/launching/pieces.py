@@ -9,12 +9,12 @@ from onnxdyno import wire
 from onnxdyno.domain.assignments import Pass
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import InfrastructureError
-from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
+from onnxdyno.domain.outcomes import ArenaReading, LaunchReading, Measured, MemoryReading, Probe, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkPlan, Point
 from onnxdyno.domain.sessions import AS_USERS_GET_IT, SessionRecipe
 from onnxdyno.ports import Ledger
 
-AtPoint = Measured | Skipped | MemoryReading | Profile | ColdReading
+AtPoint = Measured | Skipped | MemoryReading | Profile | ColdReading | ArenaReading
 """What one pass found at one point."""
 
 

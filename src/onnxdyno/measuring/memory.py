@@ -5,7 +5,7 @@ from typing import Protocol
 
 from onnxdyno.domain.outcomes import MemoryReading
 from onnxdyno.domain.plan import Point
-from onnxdyno.ports import BoundRun, ClockNs
+from onnxdyno.ports import BoundRun, ClockNs, LoadedModel
 
 
 class MemoryGauge(Protocol):
@@ -25,11 +25,17 @@ class MemoryGauge(Protocol):
 
 
 def read_memory(
-    point: Point, load_and_bind: Callable[[], BoundRun], gauge: MemoryGauge, clock: ClockNs
+    point: Point,
+    *,
+    load: Callable[[], LoadedModel],
+    bind: Callable[[LoadedModel], BoundRun],
+    gauge: MemoryGauge,
+    clock: ClockNs,
 ) -> MemoryReading:
-    """Peak bytes over the baseline for loading the model, binding one input set and two runs; the second is timed.
+    """Peak bytes over the baseline for loading the model, then for binding one input set and two runs.
 
-    The time only helps to share out the budget: it is taken while memory is watched, so it is never published.
+    The second run is timed. That time only helps to share out the budget: it is taken while memory is watched, so it
+    is never published.
     """
     try:
         gauge.reset()
@@ -38,13 +44,19 @@ def read_memory(
             point=point, baseline_bytes=None, peak_bytes=None, run_ns=None, reason=f"the peak cannot be reset: {error}."
         )
     baseline_bytes = gauge.used_bytes()
-    run = load_and_bind()
+    loaded = load()
+    load_peak_bytes = max(0, gauge.peak_bytes() - baseline_bytes)
+    gauge.reset()
+    run = bind(loaded)
     began_ns = clock()
     run()
     run_ns = clock() - began_ns
+    run_peak_bytes = max(0, gauge.peak_bytes() - baseline_bytes)
     return MemoryReading(
         point=point,
         baseline_bytes=baseline_bytes,
-        peak_bytes=max(0, gauge.peak_bytes() - baseline_bytes),
+        peak_bytes=max(load_peak_bytes, run_peak_bytes),
         run_ns=run_ns,
+        load_peak_bytes=load_peak_bytes,
+        run_peak_bytes=run_peak_bytes,
     )

@@ -20,6 +20,7 @@ _OUT_OF_MEMORY = (
     "failed to allocate memory",
     "bad_alloc",
     "out of memory",
+    "is smaller than requested bytes",
     "cuda_error_out_of_memory",
     "cublas_status_alloc",
 )
@@ -177,6 +178,7 @@ _MODEL_PROBLEMS: tuple[tuple[str, ModelState, str], ...] = (
     ("bad_alloc", ModelState.TOO_LARGE, _MORE_MEMORY),
     ("out of memory", ModelState.TOO_LARGE, _MORE_MEMORY),
     ("cublas_status_alloc", ModelState.TOO_LARGE, _MORE_MEMORY),
+    ("is smaller than requested bytes", ModelState.TOO_LARGE, _MORE_MEMORY),
     ("no_suchfile", ModelState.ENVIRONMENT, "The file is gone from this machine's disk: run it again."),
     ("protobuf parsing failed", ModelState.INVALID_FILE, "Upload the file again: it is damaged or no ONNX model."),
 )

@@ -12,7 +12,16 @@ from typing import Any
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.devices import Device
-from onnxdyno.domain.findings import Choice, ColdFinding, Estimate, Findings, PointFinding, ProfileFinding, Tier
+from onnxdyno.domain.findings import (
+    Choice,
+    ColdFinding,
+    Estimate,
+    Findings,
+    MemoryFinding,
+    PointFinding,
+    ProfileFinding,
+    Tier,
+)
 from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
 from onnxdyno.domain.plan import Point, Protocol
 from onnxdyno.domain.runs import BenchmarkRun
@@ -206,6 +215,7 @@ def _point(point: PointFinding, threads: int, front: tuple[Point, ...]) -> Docum
         "peak_memory_bytes": point.peak_memory_bytes,
         "flops": point.flops.value,
         "activation_peak_bytes": point.activation_peak_bytes.value,
+        "memory": None if point.memory is None else _memory(point.memory),
         "reasons": {},
     }
     reasons: dict[str, str] = found["reasons"]
@@ -223,9 +233,20 @@ def _point(point: PointFinding, threads: int, front: tuple[Point, ...]) -> Docum
             reasons[name] = count.reason or "not counted"
     if point.peak_memory_bytes is None:
         reasons["peak_memory_bytes"] = point.peak_memory_reason or "not measured"
+    if point.memory is None:
+        reasons["memory"] = point.peak_memory_reason or "memory was not read at this point"
     if point.items is None:
         reasons["items"] = "no batch axis, or the output does not scale with it"
     return found
+
+
+def _memory(memory: MemoryFinding) -> Document:
+    return {
+        **{name: count.value for name, count in memory.counts.items()},
+        "predicted_error": _rounded(memory.predicted_error.value, 1.0),
+        "processes": memory.processes,
+        "reasons": memory.reasons,
+    }
 
 
 def _put(

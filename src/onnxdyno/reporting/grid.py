@@ -4,8 +4,18 @@ import re
 from dataclasses import dataclass
 
 from onnxdyno.domain.axes import describe
+from onnxdyno.domain.cost import Count
 from onnxdyno.domain.devices import Device
-from onnxdyno.domain.findings import Choice, ColdFinding, ColdPhase, Estimate, Findings, PointFinding, ProfileFinding
+from onnxdyno.domain.findings import (
+    Choice,
+    ColdFinding,
+    ColdPhase,
+    Estimate,
+    Findings,
+    MemoryFinding,
+    PointFinding,
+    ProfileFinding,
+)
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import points as layout
 from onnxdyno.reporting import units
@@ -134,6 +144,56 @@ def nodes_grid(profile: ProfileFinding, most: int = 10) -> Grid:
         rows=rows,
         caption=profile_caption(profile),
     )
+
+
+def memory_grid(run: BenchmarkRun, findings: Findings) -> Grid:
+    """Memory of the points that were read in more than one way."""
+    shown = [(each, each.memory) for each in findings.points if each.memory is not None and each.memory.processes > 1]
+    groups = layout.axis_groups(run.signature, [each.point for each in findings.points])
+    unit = units.memory_unit([memory.peak_bytes.value for _, memory in shown])
+    names = ("peak", "loading", "running", "other arena", "arena held", "predicted")
+    minor = ("loading", "running")
+    rows = tuple(
+        (
+            Cell(text=layout.brief(each.point, run.plan.base, groups)),
+            *(_bytes(count, unit) for count in _counts(memory)),
+            Cell(text=units.percent(memory.predicted_error.value), reason=memory.predicted_error.reason),
+        )
+        for each, memory in shown
+    )
+    columns = (
+        Column(title="point"),
+        *(Column(title=f"{name} {unit.name}", is_number=True, is_minor=name in minor) for name in names),
+        Column(title="prediction off by", is_number=True, is_minor=True),
+    )
+    return Grid(title="Memory", columns=columns, rows=rows, caption=_minimum_caption(findings))
+
+
+def _counts(memory: MemoryFinding) -> tuple[Count, ...]:
+    return (
+        memory.peak_bytes,
+        memory.load_peak_bytes,
+        memory.run_peak_bytes,
+        memory.same_as_requested_peak_bytes,
+        memory.arena_held_bytes,
+        memory.predicted_bytes,
+    )
+
+
+def _bytes(count: Count, unit: units.Unit) -> Cell:
+    return Cell(text=units.number(count.value, unit, 3), reason=count.reason)
+
+
+def _minimum_caption(findings: Findings) -> str:
+    """The least memory of the first point, where it was looked for."""
+    memory = next(
+        (each.memory for each in findings.points if each.memory and each.memory.arena_minimum_bytes.value), None
+    )
+    if memory is None:
+        return ""
+    process = memory.process_minimum_bytes
+    whole = units.size(process.value) if process.value is not None else f"not found ({process.reason})"
+    return f"least that runs: arena alone {units.size(memory.arena_minimum_bytes.value)}, whole process {whole}"
 
 
 def cold_grid(findings: Findings) -> Grid:

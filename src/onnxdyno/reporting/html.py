@@ -28,6 +28,7 @@ def page(run: BenchmarkRun, findings: Findings) -> str:
         _charts(run, findings),
         _points(run, findings),
         f'<div class="pair">{_nodes(findings)}{_choices(run, findings)}</div>',
+        _memory(run, findings),
         _table_section(tables.cold_grid(findings)) if findings.cold else "",
         _tiers(findings),
         _warnings(findings),
@@ -117,6 +118,11 @@ def _nodes(findings: Findings) -> str:
 def _choices(run: BenchmarkRun, findings: Findings) -> str:
     grid = tables.choices_grid(run, findings)
     return _table_section(grid, told=frozenset(row[-1].text for row in grid.rows))
+
+
+def _memory(run: BenchmarkRun, findings: Findings) -> str:
+    grid = tables.memory_grid(run, findings)
+    return _table_section(grid) if grid.rows else ""
 
 
 def _tiers(findings: Findings) -> str:

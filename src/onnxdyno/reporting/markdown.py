@@ -20,6 +20,8 @@ def summary(run: BenchmarkRun, findings: Findings) -> str:
     parts += [
         f"Slowest nodes: {safe.markdown(each.reason or 'no profile')}" for each in findings.profiles if not each.nodes
     ]
+    memory = tables.memory_grid(run, findings)
+    parts += [_section(memory)] if memory.rows else []
     parts += [_section(tables.cold_grid(findings))] if findings.cold else []
     parts += [_section(tables.choices_grid(run, findings)), _section(tables.tiers_grid(findings))]
     if findings.warnings:

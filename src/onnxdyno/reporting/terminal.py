@@ -95,6 +95,9 @@ def bench(run: BenchmarkRun, findings: Findings) -> RenderableType:
             parts += [Text(), _Sheet(grid=tables.nodes_grid(profile, _SHOWN_NODES))]
         else:
             parts += [Text(), _heading("Slowest nodes", ""), _line(profile.reason or "no profile was made")]
+    memory = tables.memory_grid(run, findings)
+    if memory.rows:
+        parts += [Text(), _Sheet(grid=memory)]
     if findings.cold:
         parts += [Text(), _Sheet(grid=tables.cold_grid(findings))]
     parts += [Text(), *_choices(run, findings), Text(), *_tiers(findings)]

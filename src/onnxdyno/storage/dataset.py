@@ -8,11 +8,19 @@ from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.domain.text import printable
 from onnxdyno.ports import ObjectStore
 from onnxdyno.storage import keys
-from onnxdyno.storage.rows import cold_rows, node_rows, point_rows, requirement_rows, run_row, telemetry_rows
+from onnxdyno.storage.rows import (
+    cold_rows,
+    memory_rows,
+    node_rows,
+    point_rows,
+    requirement_rows,
+    run_row,
+    telemetry_rows,
+)
 from onnxdyno.storage.samples import samples_table
 from onnxdyno.storage.tables import PARTITION, SCHEMAS, from_rows, to_parquet
 
-_YOUNGER = ("cold", "telemetry")
+_YOUNGER = ("cold", "memory", "telemetry")
 """Tables that runs of older versions do not have."""
 _CONFINED = (
     "SET TimeZone = 'UTC'",
@@ -37,6 +45,7 @@ def commit(results: ObjectStore, run: BenchmarkRun, findings: Findings) -> str:
     _write(results, "samples", run, to_parquet(samples_table(run)))
     _write(results, "nodes", run, to_parquet(from_rows("nodes", node_rows(run, findings))))
     _write(results, "cold", run, to_parquet(from_rows("cold", cold_rows(run, findings))))
+    _write(results, "memory", run, to_parquet(from_rows("memory", memory_rows(run, findings))))
     _write(results, "telemetry", run, to_parquet(from_rows("telemetry", telemetry_rows(run))))
     _write(results, "requirements", run, to_parquet(from_rows("requirements", requirement_rows(run, findings))))
     results.put_if_absent(row_key, to_parquet(from_rows("runs", (run_row(run, findings),))))

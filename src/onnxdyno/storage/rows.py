@@ -12,6 +12,7 @@ from onnxdyno.domain.findings import (
     ColdFinding,
     Estimate,
     Findings,
+    MemoryFinding,
     NodeFinding,
     PointFinding,
     ProfileFinding,
@@ -28,6 +29,7 @@ from onnxdyno.storage.rowtypes import (
     ColdRow,
     FactEntry,
     LaunchEntry,
+    MemoryRow,
     NodeRow,
     OutcomeEntry,
     PointRow,
@@ -124,6 +126,23 @@ def _kernel_reason(run: BenchmarkRun, profile: ProfileFinding, finding: NodeFind
         return "on a CPU a node is its own kernel"
     told = next((each.kernels_reason for each in run.profiles if each.point == profile.point), None)
     return told or "it launched no kernel"
+
+
+def memory_rows(run: BenchmarkRun, findings: Findings) -> tuple[MemoryRow, ...]:
+    """One row per point whose memory was read, or was to be."""
+    return tuple(
+        MemoryRow(
+            **_key(run),
+            variant=finding.point.variant.value,
+            **at(run.signature, finding.point.sizes),
+            **_values(finding.memory),
+            predicted_error=finite(finding.memory.predicted_error.value),
+            processes=finding.memory.processes,
+            reasons=tuple(finding.memory.reasons.items()),
+        )
+        for finding in findings.points
+        if finding.memory is not None
+    )
 
 
 def requirement_rows(run: BenchmarkRun, findings: Findings) -> tuple[RequirementRow, ...]:
@@ -373,6 +392,10 @@ def _telemetry(run: BenchmarkRun, outcome: Outcome, sample: TelemetrySample) -> 
 
 def _processes(sample: TelemetrySample, *, is_ours: bool) -> int | None:
     return None if sample.tenants is None else sum(tenant.is_ours is is_ours for tenant in sample.tenants)
+
+
+def _values(memory: MemoryFinding) -> dict[str, Any]:
+    return {name: count.value for name, count in memory.counts.items()}
 
 
 def _requirement(run: BenchmarkRun, tier: Tier) -> RequirementRow:

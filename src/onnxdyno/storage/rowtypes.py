@@ -318,6 +318,58 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRow:
+    """Memory of one point by every way it was read, each in processes of its own; see docs/method.md."""
+
+    run_id: Annotated[str, "The run; joins every table."]
+    device_class: Annotated[
+        str, "Hardware × execution provider × major versions. Hive partition: in the path, not in the file."
+    ]
+    model_sha256: Annotated[str, "Identity of the model, external data included."]
+    variant: Annotated[str, "Variant of the point."]
+    axes: Annotated[Axes, "Sizes of the dynamic axes."]
+    batch: Annotated[int | None, "Size of the batch axis there; null for a model without one."]
+    height_px: Annotated[int | None, "Size of the height axis there; null for a model without one."]
+    width_px: Annotated[int | None, "Size of the width axis there; null for a model without one."]
+    sequence: Annotated[int | None, "Size of the sequence axis there; null for a model without one."]
+    baseline_bytes: Annotated[
+        int | None, "Resident set before the session, inputs made; on a GPU, in use on the device with our context."
+    ]
+    peak_bytes: Annotated[
+        int | None, "Peak over the baseline with the arena as users get it, as `points.peak_memory_bytes`."
+    ]
+    load_peak_bytes: Annotated[int | None, "Of `peak_bytes`, until the session stood."]
+    run_peak_bytes: Annotated[int | None, "Of `peak_bytes`, from then on: binding and two runs."]
+    same_as_requested_peak_bytes: Annotated[
+        int | None, "As `peak_bytes` in another process whose arena grows by no more than asked for."
+    ]
+    arena_peak_bytes: Annotated[
+        int | None, "Most in use of the runtime's own allocator, by its profiler, in another process."
+    ]
+    arena_held_bytes: Annotated[int | None, "Most that this allocator took from the system."]
+    residual_bytes: Annotated[
+        int | None, "`run_peak_bytes` (on a GPU with the context) minus `arena_held_bytes`: what is not the arena."
+    ]
+    context_bytes: Annotated[int | None, "On a GPU: what a process takes before its session; null on a CPU."]
+    cgroup_peak_bytes: Annotated[
+        int | None, "What the kernel counted for a memory cgroup that held this process alone, from its start."
+    ]
+    predicted_bytes: Annotated[
+        int | None,
+        "Weights + live intermediate tensors + the variant's copies of inputs or outputs; nothing was run for it.",
+    ]
+    predicted_error: Annotated[float | None, "`predicted_bytes` / `run_peak_bytes` - 1."]
+    arena_minimum_bytes: Annotated[
+        int | None, "Least limit of the arena with which five of five runs succeed, to 2 %; bounds the arena only."
+    ]
+    process_minimum_bytes: Annotated[
+        int | None, "Least memory cgroup in which five of five runs succeed, to 2 %; the whole process."
+    ]
+    processes: Annotated[int, "Processes that these numbers come from."]
+    reasons: Annotated[Texts, "For each column that is null, why."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ColdRow:
     """One cold number of a run, over fresh processes: what a model costs before its second call."""
 
@@ -413,4 +465,4 @@ class RequirementRow:
     reason: Annotated[str, "What the choice rests on, or why there is none."]
 
 
-Row = RunRow | PointRow | SampleRow | NodeRow | ColdRow | TelemetryRow | RequirementRow
+Row = RunRow | PointRow | SampleRow | NodeRow | ColdRow | MemoryRow | TelemetryRow | RequirementRow

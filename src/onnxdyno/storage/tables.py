@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from onnxdyno.domain.text import storable
 from onnxdyno.storage.rowtypes import (
     ColdRow,
+    MemoryRow,
     NodeRow,
     PointRow,
     RequirementRow,
@@ -35,6 +36,7 @@ ROW_TYPES: Mapping[str, type[Row]] = {
     "samples": SampleRow,
     "nodes": NodeRow,
     "cold": ColdRow,
+    "memory": MemoryRow,
     "telemetry": TelemetryRow,
     "requirements": RequirementRow,
 }
@@ -251,6 +253,27 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         _maybe("read_bytes", _INT),
         _maybe("was_cached", _FLAG),
         _some("values_ns", _many(_INT)),
+    ),
+    "memory": (
+        *_KEY,
+        _some("variant", _TEXT),
+        *_AT,
+        _maybe("baseline_bytes", _INT),
+        _maybe("peak_bytes", _INT),
+        _maybe("load_peak_bytes", _INT),
+        _maybe("run_peak_bytes", _INT),
+        _maybe("same_as_requested_peak_bytes", _INT),
+        _maybe("arena_peak_bytes", _INT),
+        _maybe("arena_held_bytes", _INT),
+        _maybe("residual_bytes", _INT),
+        _maybe("context_bytes", _INT),
+        _maybe("cgroup_peak_bytes", _INT),
+        _maybe("predicted_bytes", _INT),
+        _maybe("predicted_error", _REAL),
+        _maybe("arena_minimum_bytes", _INT),
+        _maybe("process_minimum_bytes", _INT),
+        _some("processes", _COUNT),
+        _some("reasons", pa.map_(_TEXT, pa.field("value", _TEXT, nullable=False))),
     ),
     "telemetry": (
         *_KEY,

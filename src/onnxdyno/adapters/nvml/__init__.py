@@ -2,5 +2,6 @@
 
 from onnxdyno.adapters.nvml.probe import GpuProbe
 from onnxdyno.adapters.nvml.sampler import GpuSampler
+from onnxdyno.adapters.nvml.usage import used_bytes
 
-__all__ = ["GpuProbe", "GpuSampler"]
+__all__ = ["GpuProbe", "GpuSampler", "used_bytes"]
