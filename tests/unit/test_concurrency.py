@@ -50,7 +50,7 @@ def test_what_a_call_raises_reaches_who_asked_and_the_threads_end() -> None:
     before = threading.active_count()
     with (
         pytest.raises(RuntimeError, match="no"),
-        lanes([[fail], [lambda: None]], clock=lambda: 0) as sample,
+        lanes([[fail], [fail]], clock=lambda: 0) as sample,
     ):
         sample(array("q", bytes(80)), 0, 10)
     assert threading.active_count() == before
