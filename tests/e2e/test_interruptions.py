@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from commands import CASES, Ran
+from onnxdyno.adapters import host
 
 MODEL = CASES / "nhwc_dynamic.onnx"
 ARGUMENTS = ("bench", str(MODEL), "--out", "file:results", "--budget", "20", "--batch", "1,2,4,8,16")
@@ -52,6 +53,31 @@ def select_a_moment() -> None:
 def assert_gone(processes: list[psutil.Process]) -> None:
     _, alive = psutil.wait_procs(processes, timeout=10)
     assert alive == []
+
+
+def test_a_search_for_the_least_memory_that_is_interrupted_leaves_no_process_and_no_cgroup(
+    tmp_path: Path, environment: Mapping[str, str]
+) -> None:
+    own = host.memory_cgroup()
+    before = set(own.glob("onnxdyno-*")) if own else set()
+    asked = ("--batch", "1", "--resolution", "64x64", "--launches", "1", "--budget", "3", "--true-minimum")
+    command = [sys.executable, "-m", "onnxdyno.cli", "bench", str(MODEL), *asked]
+    err = tmp_path / "err"
+    with err.open("wb") as sink, subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=sink) as bench:
+        try:
+            deadline_s = time.monotonic() + 90
+            while "true minimum" not in err.read_text():
+                assert bench.poll() is None, err.read_text()
+                assert time.monotonic() < deadline_s
+                select_a_moment()
+            children = psutil.Process(bench.pid).children(recursive=True)
+            bench.send_signal(signal.SIGINT)
+            assert bench.wait(30) == 130
+        finally:
+            bench.kill()
+    assert_gone(children)
+    assert "Traceback" not in err.read_text()
+    assert not own or {each for each in own.glob("onnxdyno-*") if str(bench.pid) in each.name} - before == set()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

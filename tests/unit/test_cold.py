@@ -19,7 +19,7 @@ from onnxdyno.domain.plan import BenchmarkSpec
 from onnxdyno.domain.sessions import Optimisation
 from onnxdyno.measuring.cold import read_cold
 from onnxdyno.ports import BoundRun, LoadedModel
-from onnxdyno.reporting import grid
+from onnxdyno.reporting import reading_grids
 from onnxdyno.storage.rows import cold_rows
 
 P1, P2 = factories.point(batch=1), factories.point(batch=2)
@@ -210,7 +210,7 @@ def test_every_cold_number_is_a_row_and_a_null_has_a_reason() -> None:
 
 
 def test_the_page_shows_what_was_measured_and_why_a_file_read_was_not() -> None:
-    shown = grid.cold_grid(factories.findings(cold=found()))
+    shown = reading_grids.cold_grid(factories.findings(cold=found()))
     assert [row[0].text for row in shown.rows] == [
         "cached read of 4.88 KiB",
         "uncached read of 4.88 KiB",

@@ -10,7 +10,7 @@ from onnxdyno.domain.cost import Count
 from onnxdyno.domain.findings import MemoryFinding
 from onnxdyno.domain.outcomes import ArenaReading, MemoryBeside, MinimumMemory
 from onnxdyno.domain.plan import Variant
-from onnxdyno.reporting import grid, markdown
+from onnxdyno.reporting import markdown, reading_grids
 from onnxdyno.storage.rows import memory_rows
 
 P1 = factories.point(batch=1, height=32, width=32)
@@ -116,7 +116,7 @@ def test_the_page_has_a_table_of_memory_with_the_least_that_runs() -> None:
     )
     run = run_of(minima=(minimum,))
     findings = analyse(run)
-    table = grid.memory_grid(run, findings)
+    table = reading_grids.memory_grid(run, findings)
     assert "arena alone 1.00 MiB, whole process not found (no cgroup)" in table.caption
     assert len(table.rows) == 1
     assert "## Memory" in markdown.summary(run, findings)

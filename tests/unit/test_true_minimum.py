@@ -135,6 +135,13 @@ def test_a_kernel_without_a_memory_controller_is_a_reason_and_leaves_nothing_beh
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_killed_run_left_is_removed_and_what_a_living_one_uses_is_not(tmp_path: Path) -> None:
+    for pid in (2**22 + 1, os.getppid()):
+        (tmp_path / f"onnxdyno-{pid}").mkdir()
+    CgroupBounds(tmp_path, joined).problem()
+    assert [each.name for each in tmp_path.iterdir()] == [f"onnxdyno-{os.getppid()}"]
+
+
 def test_a_child_that_would_escape_the_limits_above_it_is_not_made(tmp_path: Path) -> None:
     (tmp_path / "memory.use_hierarchy").write_text("0\n")
     assert "escape" in (CgroupBounds(tmp_path, joined).problem() or "")

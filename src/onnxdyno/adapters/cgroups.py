@@ -9,6 +9,7 @@ from pathlib import Path
 
 from onnxdyno.ports import Launcher
 
+_PREFIX = "onnxdyno-"
 _TRIES = 40
 _PAUSE_S = 0.05
 """Between tries to remove a cgroup whose last process is being reaped."""
@@ -33,6 +34,7 @@ class CgroupBounds:
         hierarchy = self._own / "memory.use_hierarchy"
         if hierarchy.exists() and hierarchy.read_text(encoding="ascii").strip() != "1":
             return "memory cgroups here do not count what is below them, so a new one would escape its limits"
+        _remove_stale(self._own)
         try:
             with _cell(self._own) as cell:
                 if _limit_file(cell) is None:
@@ -55,12 +57,20 @@ class CgroupBounds:
 
 @contextmanager
 def _cell(own: Path) -> Iterator[Path]:
-    cell = own / f"onnxdyno-{os.getpid()}"
+    cell = own / f"{_PREFIX}{os.getpid()}"
     cell.mkdir()
     try:
         yield cell
     finally:
         _remove(cell)
+
+
+def _remove_stale(own: Path) -> None:
+    """What a run that was killed outright has left: a cgroup without processes, named after one that is gone."""
+    for cell in own.glob(f"{_PREFIX}*"):
+        if not Path("/proc", cell.name.removeprefix(_PREFIX)).exists():
+            with contextlib.suppress(OSError):
+                cell.rmdir()
 
 
 def _remove(cell: Path) -> None:

@@ -9,7 +9,7 @@ from onnxdyno.analysis.choices import target_of
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.runs import BenchmarkRun
-from onnxdyno.reporting import charts, prose, safe, units
+from onnxdyno.reporting import charts, prose, reading_grids, safe, units
 from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting.grid import Cell, Column, Grid
 from onnxdyno.reporting.points import Sweep, sweeps
@@ -29,7 +29,7 @@ def page(run: BenchmarkRun, findings: Findings) -> str:
         _points(run, findings),
         f'<div class="pair">{_nodes(findings)}{_choices(run, findings)}</div>',
         _memory(run, findings),
-        _table_section(tables.cold_grid(findings)) if findings.cold else "",
+        _table_section(reading_grids.cold_grid(findings)) if findings.cold else "",
         _tiers(findings),
         _warnings(findings),
         _facts("How it was measured", prose.method(run)),
@@ -121,7 +121,7 @@ def _choices(run: BenchmarkRun, findings: Findings) -> str:
 
 
 def _memory(run: BenchmarkRun, findings: Findings) -> str:
-    grid = tables.memory_grid(run, findings)
+    grid = reading_grids.memory_grid(run, findings)
     return _table_section(grid) if grid.rows else ""
 
 

@@ -3,7 +3,7 @@
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import grid as tables
-from onnxdyno.reporting import prose, safe, units
+from onnxdyno.reporting import prose, reading_grids, safe, units
 from onnxdyno.reporting.grid import Cell, Grid
 
 
@@ -20,9 +20,9 @@ def summary(run: BenchmarkRun, findings: Findings) -> str:
     parts += [
         f"Slowest nodes: {safe.markdown(each.reason or 'no profile')}" for each in findings.profiles if not each.nodes
     ]
-    memory = tables.memory_grid(run, findings)
+    memory = reading_grids.memory_grid(run, findings)
     parts += [_section(memory)] if memory.rows else []
-    parts += [_section(tables.cold_grid(findings))] if findings.cold else []
+    parts += [_section(reading_grids.cold_grid(findings))] if findings.cold else []
     parts += [_section(tables.choices_grid(run, findings)), _section(tables.tiers_grid(findings))]
     if findings.warnings:
         parts.append("## Warnings\n\n" + "\n".join(f"- {safe.markdown(each)}" for each in findings.warnings))

@@ -16,7 +16,7 @@ from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import grid as tables
-from onnxdyno.reporting import safe, units
+from onnxdyno.reporting import reading_grids, safe, units
 from onnxdyno.reporting.grid import Cell, Grid
 from onnxdyno.reporting.shapes import shape_entry
 
@@ -95,11 +95,11 @@ def bench(run: BenchmarkRun, findings: Findings) -> RenderableType:
             parts += [Text(), _Sheet(grid=tables.nodes_grid(profile, _SHOWN_NODES))]
         else:
             parts += [Text(), _heading("Slowest nodes", ""), _line(profile.reason or "no profile was made")]
-    memory = tables.memory_grid(run, findings)
+    memory = reading_grids.memory_grid(run, findings)
     if memory.rows:
         parts += [Text(), _Sheet(grid=memory)]
     if findings.cold:
-        parts += [Text(), _Sheet(grid=tables.cold_grid(findings))]
+        parts += [Text(), _Sheet(grid=reading_grids.cold_grid(findings))]
     parts += [Text(), *_choices(run, findings), Text(), *_tiers(findings)]
     if findings.warnings:
         parts += [Text(), _stories("Warnings", [("!", warning) for warning in findings.warnings])]
