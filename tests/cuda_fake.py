@@ -32,12 +32,6 @@ class Uuid:
     bytes: bytes
 
 
-@dataclass
-class Properties:
-    uuid: Uuid
-    name: bytes
-
-
 class Kinds(IntEnum):
     """Of `cudaMemcpyKind`."""
 
@@ -49,7 +43,6 @@ class Kinds(IntEnum):
 class FakeCuda:
     """`cuda.bindings.runtime`."""
 
-    name: bytes = b"NVIDIA Fake 1"
     now_ns: int = 0
     pending: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
     reached_ns: dict[int, int] = field(default_factory=dict)
@@ -102,10 +95,6 @@ class FakeCuda:
     def cudaMemGetInfo(self) -> tuple[Status, int | None, int | None]:
         status = self._status("cudaMemGetInfo")
         return (status, None, None) if status else (status, 60 * 2**20, 100 * 2**20)
-
-    def cudaGetDeviceProperties(self, device: int) -> tuple[Status, Properties | None]:
-        status = self._status("cudaGetDeviceProperties")
-        return status, None if status else Properties(Uuid(UUID), self.name)
 
     def cudaStreamCreateWithFlags(self, flags: int) -> tuple[Status, int | None]:
         status, handle = self._new("cudaStreamCreateWithFlags")
@@ -162,6 +151,7 @@ class FakeDriver:
     """`cuda.bindings.driver`."""
 
     uuid: bytes = UUID
+    name: bytes = b"NVIDIA Fake 1"
     status: Status = Status.cudaSuccess
 
     def cuInit(self, flags: int) -> tuple[Status]:
@@ -172,3 +162,6 @@ class FakeDriver:
 
     def cuDeviceGetUuid(self, device: Any) -> tuple[Status, Uuid]:
         return Status.cudaSuccess, Uuid(self.uuid)
+
+    def cuDeviceGetName(self, length: int, device: Any) -> tuple[Status, bytes]:
+        return Status.cudaSuccess, self.name.ljust(length, b"\0")

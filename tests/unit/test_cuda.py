@@ -29,7 +29,7 @@ def test_the_identity_is_the_uuid_as_nvml_writes_it() -> None:
 
 
 def test_a_part_of_a_gpu_is_named_as_such() -> None:
-    assert gpu_of(FakeCuda(name=b"NVIDIA H200 MIG 1g.18gb")).identity().startswith("MIG-")
+    assert gpu_of(FakeCuda(), FakeDriver(name=b"NVIDIA H200 MIG 1g.18gb")).identity().startswith("MIG-")
 
 
 def test_a_driver_that_does_not_start_is_a_device_error() -> None:

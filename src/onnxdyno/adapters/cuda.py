@@ -15,6 +15,7 @@ from onnxdyno.domain.outcomes import Transfer
 from onnxdyno.ports import ClockNs
 
 _WARM_UP_COPIES = 3
+_LONGEST_NAME = 256
 
 
 class CudaFailure(RuntimeError):
@@ -120,14 +121,14 @@ class CudaGpu:
         self._low = low
 
     def identity(self) -> str:
-        """By the driver's interface, which tells a MIG instance from the GPU that it is part of."""
+        """By the driver's interface: it tells a MIG instance from the GPU that it is part of, and makes no context."""
         low = self._low
         with _usable("the GPU cannot be identified"):
             self._said("cuInit", low.cuInit(0))
             device = self._said("cuDeviceGet", low.cuDeviceGet(0))
             raw = bytes(self._said("cuDeviceGetUuid", low.cuDeviceGetUuid(device)).bytes)
-            properties = check(self._cuda, "cudaGetDeviceProperties", self._cuda.cudaGetDeviceProperties(0))
-        return f"{'MIG' if 'MIG' in str(properties.name) else 'GPU'}-{uuid.UUID(bytes=raw)}"
+            name = bytes(self._said("cuDeviceGetName", low.cuDeviceGetName(_LONGEST_NAME, device)))
+        return f"{'MIG' if b'MIG' in name else 'GPU'}-{uuid.UUID(bytes=raw)}"
 
     def open_stream(self) -> CudaStream:
         """Raises `DeviceError`."""

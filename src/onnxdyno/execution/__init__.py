@@ -5,7 +5,7 @@ from onnxdyno.domain.errors import DeviceError, ModelError
 from onnxdyno.execution.probing import probe
 from onnxdyno.execution.readings import copy, fit_at, profile_at, read_arena_at, read_cold_at, read_memory_at
 from onnxdyno.execution.timing import time_turns
-from onnxdyno.execution.workshop import ProcessSpent, Workshop, check_device
+from onnxdyno.execution.workshop import ProcessSpent, Workshop
 
 __all__ = ["Workshop", "execute"]
 
@@ -16,7 +16,6 @@ def execute(assignment: Assignment, shop: Workshop) -> None:
     Without `Done` where the device fails every later call of this process: another one does the turns that are left.
     """
     try:
-        check_device(assignment, shop)
         match assignment.kind:
             case Pass.MEMORY:
                 read_memory_at(assignment, shop)

@@ -98,7 +98,10 @@ def recipe_of(assignment: Assignment, variant: Variant) -> SessionRecipe:
 
 
 def load_quietly(assignment: Assignment, shop: Workshop, recipe: SessionRecipe) -> LoadedModel:
-    return shop.runtime.load(Path(assignment.model_path), assignment.device, assignment.threads, recipe)
+    """A session, on the very GPU that was given: that is asked afterwards, so that a cold start stays one."""
+    loaded = shop.runtime.load(Path(assignment.model_path), assignment.device, assignment.threads, recipe)
+    check_device(assignment, shop)
+    return loaded
 
 
 def load_known(assignment: Assignment, shop: Workshop, recipe: SessionRecipe | None = None) -> LoadedModel:
