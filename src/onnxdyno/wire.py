@@ -18,6 +18,7 @@ from onnxdyno.domain.assignments import (
     Tried,
     Unusable,
 )
+from onnxdyno.domain.ceilings import CeilingReading
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import (
@@ -50,6 +51,7 @@ _EVENTS: dict[str, type[Any]] = {
     "profile": Profile,
     "cold": ColdReading,
     "arena": ArenaReading,
+    "ceiling": CeilingReading,
     "probe": Probe,
 }
 _NAMES = {kind: name for name, kind in _EVENTS.items()}

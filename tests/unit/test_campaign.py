@@ -76,8 +76,8 @@ class Machine:
                 return measured(point, (round(took_ns * level),) * 10, launch=asked.launch)
             case Pass.COLD | Pass.PROFILE | Pass.ARENA | Pass.FIT:
                 return self.unclocked(asked, point, took_ns)
-            case Pass.COPY:
-                raise AssertionError("a campaign makes no copies")
+            case Pass.COPY | Pass.CEILINGS:
+                raise AssertionError("a campaign makes no copies and measures no ceilings")
 
     def unclocked(self, asked: Assignment, point: Point, took_ns: int) -> Event:
         if asked.kind is Pass.PROFILE:
@@ -255,7 +255,13 @@ def test_pieces_of_other_conditions_are_not_reused(change: dict[str, Any]) -> No
     threads = (change["threads"],) if "threads" in change else None
     outside = replace(planned, **change, spec=replace(planned.spec, threads=threads))
     carry(again, outside, ledger)
-    assert {each.kind for each in again.started} == set(Pass) - {Pass.COPY, Pass.COLD, Pass.ARENA, Pass.FIT}
+    assert {each.kind for each in again.started} == set(Pass) - {
+        Pass.COPY,
+        Pass.CEILINGS,
+        Pass.COLD,
+        Pass.ARENA,
+        Pass.FIT,
+    }
 
 
 def test_a_first_guess_that_is_refused_moves_the_base() -> None:

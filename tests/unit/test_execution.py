@@ -203,7 +203,7 @@ def test_a_probe_stops_at_the_first_that_runs() -> None:
     assert ran.run_ns == 10_000_000
 
 
-@pytest.mark.parametrize("kind", [each for each in Pass if each not in (Pass.COPY, Pass.COLD)])
+@pytest.mark.parametrize("kind", [each for each in Pass if each not in (Pass.COPY, Pass.COLD, Pass.CEILINGS)])
 def test_a_refused_model_is_told_in_every_pass_and_the_process_ends_in_order(kind: Pass) -> None:
     refusal = ModelError(ModelState.UNSUPPORTED, "no kernel.", "Export it otherwise.")
     events = said(asked(kind, ONE), FakeModel(double), refusal=refusal)

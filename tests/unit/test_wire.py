@@ -23,6 +23,7 @@ from onnxdyno.domain.assignments import (
     Unusable,
 )
 from onnxdyno.domain.axes import AxisRule, Constraints
+from onnxdyno.domain.ceilings import CeilingReading
 from onnxdyno.domain.cold import ColdReading, FileReading
 from onnxdyno.domain.errors import InfrastructureError
 from onnxdyno.domain.outcomes import ArenaReading, Explored, Flag, LaunchReading, ModelState, PointState, Probe
@@ -53,6 +54,7 @@ EVENTS: tuple[Event | Probe, ...] = (
         file=FileReading(read_bytes=1, was_cached=None, cached_ns=2, uncached_ns=None, reason=HOSTILE),
     ),
     ArenaReading(point=POINT, peak_bytes=None, held_bytes=None, runs=5, reason=HOSTILE),
+    CeilingReading(micro="MatMul float32", launch=2, call_ns=12.5),
     ColdReading(
         point=POINT, optimisation=Optimisation.NONE, launch=1, session_ns=None, first_run_ns=None, reason=HOSTILE
     ),

@@ -276,3 +276,13 @@ def _read(path: Path) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return None
+
+
+def cache_bytes(core: int, root: Path = _CPU_SYS) -> tuple[int, ...]:
+    """Sizes of the caches that hold this core's data, smallest first; empty where the kernel does not say."""
+    found = set()
+    for folder in (root / f"cpu{core}/cache").glob("index*"):
+        size = re.fullmatch(r"(\d+)K", _read(folder / "size") or "")
+        if size is not None and _read(folder / "type") in ("Data", "Unified"):
+            found.add(int(size[1]) * 1024)
+    return tuple(sorted(found))

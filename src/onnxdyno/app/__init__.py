@@ -5,6 +5,7 @@ survey > claim > take > pull > prepare > inspect > plan > measure > analyse > st
 """
 
 from onnxdyno.app.by_hand import Inspection, bench, inspection, query, read_spec, write_page
+from onnxdyno.app.ceilings import calibrate, stored_ceilings
 from onnxdyno.app.copying import prepare
 from onnxdyno.app.places import device, devices, open_store
 from onnxdyno.app.steps import (
@@ -34,6 +35,7 @@ __all__ = [
     "analyse",
     "bench",
     "benchmark",
+    "calibrate",
     "claim",
     "device",
     "devices",
@@ -50,6 +52,7 @@ __all__ = [
     "read_spec",
     "report",
     "store",
+    "stored_ceilings",
     "survey",
     "take",
     "write_page",

@@ -112,9 +112,21 @@ def ledger(results_uri: str | None, run_id: str) -> Ledger:
 @contextmanager
 def launcher(planned: BenchmarkPlan, tell_waiting: Callable[[str], None]) -> Iterator[processes.ProcessLauncher]:
     """What starts measuring processes for the plan's device, while this run holds its lock."""
+    with launcher_on(planned.device, tell_waiting) as found:
+        yield found
+
+
+@contextmanager
+def launcher_on(device: Device, tell_waiting: Callable[[str], None]) -> Iterator[processes.ProcessLauncher]:
+    """What starts measuring processes for a device, while this process holds its lock."""
     found = surroundings()
-    with processes.DeviceLock(found.lock_folder, planned.device, found.lock_wait_s, tell_waiting) as lock:
+    with processes.DeviceLock(found.lock_folder, device, found.lock_wait_s, tell_waiting) as lock:
         yield processes.ProcessLauncher(lock, host.oom_kills)
+
+
+def cpu_cache_bytes(core: int) -> tuple[int, ...]:
+    """Of the data caches of one core, smallest first; empty where the kernel does not say."""
+    return host.cache_bytes(core)
 
 
 def sampler() -> Sampler:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onnxdyno.cli import hardware, predict, screen
+from onnxdyno.cli import hardware, predict, roofline, screen
 from onnxdyno.domain.errors import NothingMeasured, UsageError
 from onnxdyno.domain.text import printable
 
@@ -236,6 +236,7 @@ def query(
 
 app.command()(predict.predict)
 app.command()(hardware.hardware)
+app.command()(roofline.calibrate)
 
 
 def _spec(path: Path | None) -> dict[str, Any]:

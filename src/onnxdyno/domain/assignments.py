@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.ceilings import CeilingReading
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.cost import Count
 from onnxdyno.domain.devices import Device
@@ -33,6 +34,7 @@ class Pass(StrEnum):
     COLD = "cold"
     ARENA = "arena"
     FIT = "fit"
+    CEILINGS = "ceilings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,8 @@ class Assignment:
     """What was in use on the GPU before the process of a memory reading; None on a CPU."""
     copy_to: str | None = None
     """Where the pass `copy` writes a copy with a dynamic batch."""
+    cache_bytes: tuple[int, ...] = ()
+    """Of the device's caches, smallest first, for the pass `ceilings`; each turn of it is a micro-model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,4 +171,5 @@ Event = (
     | Profile
     | ColdReading
     | ArenaReading
+    | CeilingReading
 )

@@ -2,6 +2,7 @@
 
 from onnxdyno.domain.assignments import Assignment, Done, Pass, Refused, Unusable
 from onnxdyno.domain.errors import DeviceError, ModelError
+from onnxdyno.execution.ceilings import read_ceilings
 from onnxdyno.execution.probing import probe
 from onnxdyno.execution.readings import copy, fit_at, profile_at, read_arena_at, read_cold_at, read_memory_at
 from onnxdyno.execution.timing import time_turns
@@ -33,6 +34,8 @@ def execute(assignment: Assignment, shop: Workshop) -> None:
                 fit_at(assignment, shop)
             case Pass.COPY:
                 copy(assignment, shop)
+            case Pass.CEILINGS:
+                read_ceilings(assignment, shop)
     except ProcessSpent:
         return
     except ModelError as error:

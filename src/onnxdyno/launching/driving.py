@@ -23,6 +23,7 @@ from onnxdyno.domain.assignments import (
     Turn,
     Unusable,
 )
+from onnxdyno.domain.ceilings import CeilingReading
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.errors import DeviceError, ModelError, RebatchRefused
 from onnxdyno.domain.outcomes import (
@@ -52,6 +53,7 @@ Answer = (
     | Profile
     | ColdReading
     | ArenaReading
+    | CeilingReading
     | Ran
     | Tried
     | Searched
@@ -134,7 +136,15 @@ def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> 
                     case Ran() | Tried() | Searched() | Explored() | Settled() | Copied():
                         is_done = True
                         yield event
-                    case Measured() | Skipped() | MemoryReading() | Profile() | ColdReading() | ArenaReading():
+                    case (
+                        Measured()
+                        | Skipped()
+                        | MemoryReading()
+                        | Profile()
+                        | ColdReading()
+                        | ArenaReading()
+                        | CeilingReading()
+                    ):
                         answered = (turn or 0) + 1
                         yield event
                     case _:

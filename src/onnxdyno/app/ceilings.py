@@ -1,0 +1,36 @@
+"""A device's own ceilings: measured once for a fingerprint and a number of threads, then read from the disk."""
+
+from collections.abc import Callable
+
+from onnxdyno import launching
+from onnxdyno.app import places
+from onnxdyno.domain.ceilings import Ceilings, fingerprint_sha256
+from onnxdyno.domain.devices import Device, DeviceKind
+from onnxdyno.domain.runs import Progress
+from onnxdyno.storage.ceilings import keep_ceilings, read_ceilings
+
+
+def calibrate(
+    on: Device, *, threads: int | None = None, is_again: bool = False, tell: Callable[[Progress], None]
+) -> Ceilings:
+    """The ceilings of a device, measured if they are not stored (or `is_again`). Raises `InfrastructureError`."""
+    count = threads or on.threads
+    known = None if is_again else stored_ceilings(on, count)
+    if known is not None:
+        return known
+    with places.launcher_on(on, lambda text: tell(Progress(done=0, total=1, text=text))) as launcher:
+        measured = launching.measure_ceilings(
+            on,
+            count,
+            cache_bytes=places.cpu_cache_bytes(on.cores[0]) if on.kind is DeviceKind.CPU else (),
+            runtime_version=places.runtime_version(),
+            launcher=launcher,
+            memory_limit_bytes=places.memory_limit_bytes(),
+            tell=tell,
+        )
+    return keep_ceilings(places.surroundings().cache_folder, measured, is_again=is_again)
+
+
+def stored_ceilings(on: Device, threads: int) -> Ceilings | None:
+    """What was measured before on exactly this device with so many threads."""
+    return read_ceilings(places.surroundings().cache_folder, fingerprint_sha256(on, threads))

@@ -1,0 +1,41 @@
+"""`onnxdyno calibrate`: what a device can do at most."""
+
+from typing import Annotated
+
+import typer
+
+from onnxdyno.cli import screen
+
+DeviceId = Annotated[
+    str | None, typer.Option("--device", help="Id, class, `cpu`, `cuda` or `cuda:1`.", show_default="cpu")
+]
+ThreadCount = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Intra-op threads.", show_default="one core fewer than usable")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object (docs/json.md) instead of tables.")]
+
+
+def calibrate(
+    *,
+    device: DeviceId = None,
+    threads: ThreadCount = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure again what is stored.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a device can do at most, once: rates by type, bandwidth by working set, cost of a node.
+
+    Half a minute. Stored in the cache folder for exactly this device, number of threads and runtime.
+    """
+    from onnxdyno import app as house
+    from onnxdyno.reporting import ceilings, documents, terminal
+
+    with screen.one_line_errors(as_json=as_json):
+        on = house.device(device)
+        with screen.progress() as tell:
+            found = house.calibrate(on, threads=threads, is_again=again, tell=tell)
+        if as_json:
+            screen.write(documents.dumps(ceilings.ceilings_document(found)))
+        else:
+            screen.show(terminal.sheet(ceilings.ceilings_grid(found)))
+            for text in ceilings.reasons(found):
+                screen.write(f"  {text}")

@@ -1,0 +1,84 @@
+"""The pass that measures what the device can do at most: one micro-model after the other."""
+
+from dataclasses import replace
+
+from onnxdyno.domain.assignments import Assignment, Turn
+from onnxdyno.domain.ceilings import CeilingReading
+from onnxdyno.domain.errors import ModelError, PointError
+from onnxdyno.domain.micros import FLOAT16, Micro, micros
+from onnxdyno.domain.outcomes import PointState
+from onnxdyno.domain.plan import Variant
+from onnxdyno.execution.workshop import Workshop, attempt
+from onnxdyno.intervals import median_half_width, quantile
+from onnxdyno.ports import BoundRun, ClockNs
+
+LEAST_CALLS, MOST_CALLS = 5, 20_000
+LEAST_NS, MOST_NS = 60_000_000, 400_000_000
+HALF_WIDTH = 0.01
+GOOD_SHARE = 0.25
+"""Which quantile of the calls a ceiling rests on: neighbours only ever make a call longer."""
+
+
+def read_ceilings(assignment: Assignment, shop: Workshop) -> None:
+    """A turn is a micro-model, by its place in the list; what the provider has no kernel for is skipped, with why."""
+    known = micros(assignment.device.kind, assignment.cache_bytes)
+
+    def read(turn: Turn) -> CeilingReading:
+        ((_, place),) = turn.point.sizes
+        return _read(known[place], assignment, shop)
+
+    for at in range(len(assignment.turns)):
+        attempt(assignment, at, shop, read)
+
+
+def _read(micro: Micro, assignment: Assignment, shop: Workshop) -> CeilingReading:
+    from onnxdyno.measuring.micro_models import operators_of, write  # onnx is loaded only where models are made
+
+    path, ran = shop.scratch / "micro.onnx", shop.scratch / "ran.onnx"
+    recipe = replace(assignment.recipe, optimised_path=str(ran)) if micro.dtype == FLOAT16 else assignment.recipe
+    feeds = write(micro, path)
+    try:
+        loaded = shop.runtime.load(path, assignment.device, assignment.threads, recipe)
+    except ModelError as error:
+        raise PointError(PointState.UNSUPPORTED, error.reason, error.remedy) from error
+    finally:
+        path.unlink()
+    if micro.dtype == FLOAT16:
+        _check_kernel(micro, operators_of(ran))
+    call_ns = time_calls(loaded.bind(feeds, Variant.DEVICE), shop.clock)
+    return CeilingReading(micro=micro.name, launch=assignment.launch, call_ns=call_ns)
+
+
+def _check_kernel(micro: Micro, ran: tuple[str, ...]) -> None:
+    """A runtime without a kernel for a type puts casts around one of another type: that is not its rate."""
+    if any(op.endswith("Cast") for op in ran):
+        told = f"no kernel for {micro.op} of {micro.dtype}: the runtime runs {', '.join(ran)} in its place."
+        raise PointError(PointState.UNSUPPORTED, told)
+
+
+def time_calls(call: BoundRun, clock: ClockNs) -> float:
+    """The lower quartile of as many calls as make their median steady, or as fit in 0.4 s (at least five)."""
+    for _ in range(3):
+        call()
+    raw, settle = call.raw, call.settle
+    samples_ns: list[int] = []
+    began_ns = clock()
+    window = 1
+    while not _is_enough(samples_ns, clock() - began_ns):
+        for _ in range(window):
+            at_ns = clock()
+            raw()
+            samples_ns.append(clock() - at_ns)
+            if settle is not None:
+                settle()
+        window = min(2 * window, 1000)
+    return quantile(sorted(samples_ns), GOOD_SHARE)
+
+
+def _is_enough(samples_ns: list[int], spent_ns: int) -> bool:
+    if len(samples_ns) < LEAST_CALLS or spent_ns < LEAST_NS:
+        return False
+    if len(samples_ns) >= MOST_CALLS or spent_ns >= MOST_NS:
+        return True
+    half_width = median_half_width(sorted(samples_ns))
+    return half_width is not None and half_width <= HALF_WIDTH

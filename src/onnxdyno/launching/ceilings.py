@@ -1,0 +1,71 @@
+"""The parent's side of measuring a device's ceilings: fresh processes over the same micro-models."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from onnxdyno.analysis.ceilings import ceilings_from, links
+from onnxdyno.domain.assignments import Assignment, Pass, Turn
+from onnxdyno.domain.ceilings import CeilingReading, Ceilings, MicroOutcome, fingerprint_sha256
+from onnxdyno.domain.devices import Device
+from onnxdyno.domain.micros import micros
+from onnxdyno.domain.outcomes import Skipped
+from onnxdyno.domain.plan import Point, Protocol, Variant
+from onnxdyno.domain.runs import Progress
+from onnxdyno.launching.driving import Limits, drive
+from onnxdyno.ports import Launcher
+
+LAUNCHES = 3
+MOST_S = 60.0
+"""How long one micro-model may take, its session included."""
+
+
+def measure_ceilings(
+    device: Device,
+    threads: int,
+    *,
+    cache_bytes: tuple[int, ...],
+    runtime_version: str,
+    launcher: Launcher,
+    memory_limit_bytes: int | None,
+    tell: Callable[[Progress], None],
+) -> Ceilings:
+    """Ceilings of one device at one number of threads, over three launches. Raises as `drive` does."""
+    known = micros(device.kind, cache_bytes)
+    launches: list[list[MicroOutcome]] = []
+    asked = _assignment(device, threads, cache_bytes, memory_limit_bytes)
+    for launch in range(1, LAUNCHES + 1):
+        answers: list[MicroOutcome] = []
+        for answer in drive(launcher, replace(asked, launch=launch), Limits(load_s=MOST_S, turn_s=lambda _: MOST_S)):
+            if isinstance(answer, CeilingReading | Skipped):
+                name = known[len(answers)].name
+                answers.append(answer)
+                done = (launch - 1) * len(known) + len(answers)
+                tell(Progress(done=done, total=LAUNCHES * len(known), text=f"ceilings {launch}/{LAUNCHES}  {name}"))
+        launches.append(answers)
+    return Ceilings(
+        device_id=device.id,
+        device_class=device.device_class,
+        threads=threads,
+        fingerprint_sha256=fingerprint_sha256(device, threads),
+        runtime_version=runtime_version,
+        entries=(*ceilings_from(known, launches), *links(device.kind)),
+    )
+
+
+def _assignment(device: Device, threads: int, cache_bytes: tuple[int, ...], limit_bytes: int | None) -> Assignment:
+    count = len(micros(device.kind, cache_bytes))
+    points = (Point(sizes=(("micro", place),), variant=Variant.DEVICE) for place in range(count))
+    return Assignment(
+        kind=Pass.CEILINGS,
+        launch=1,
+        launches=LAUNCHES,
+        model_path="",
+        device=device,
+        threads=threads,
+        recipes=(),
+        turns=tuple(Turn(point=point, budget_ns=0) for point in points),
+        seed=0,
+        protocol=Protocol(),
+        memory_limit_bytes=limit_bytes,
+        cache_bytes=cache_bytes,
+    )
