@@ -13,13 +13,13 @@ from onnxdyno.analysis.memory import memory_findings
 from onnxdyno.analysis.nodes import compute_on_cpu, profile_finding
 from onnxdyno.analysis.on_device import with_device_times
 from onnxdyno.analysis.outputs import differ_unlawfully
-from onnxdyno.analysis.requirements import tiers
+from onnxdyno.analysis.requirements.of_run import tiers_of
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.findings import NO_ENERGY, Estimate, Findings, PointFinding
 from onnxdyno.domain.outcomes import Flag, Measured, Outcome, PointState, Skipped
 from onnxdyno.domain.plan import Point
 from onnxdyno.domain.runs import BenchmarkRun
-from onnxdyno.hardware.catalogue import accelerators
+from onnxdyno.hardware.lookup import shipped
 
 
 def analyse(run: BenchmarkRun) -> Findings:
@@ -31,6 +31,10 @@ def analyse(run: BenchmarkRun) -> Findings:
     operating = operating_points(points, run.plan)
     on_front = front(operating)
     sessions = [launch.session_ns for launch in run.launches]
+    profiles = tuple(
+        profile_finding(profile, by_point.get(profile.point), run.plan.device, work)
+        for profile, work in zip(run.profiles, run.work or ((),) * len(run.profiles), strict=True)
+    )
     return Findings(
         points=points,
         session_ns=over_launches(sessions, run.plan.confidence_of(len(sessions)))
@@ -40,11 +44,8 @@ def analyse(run: BenchmarkRun) -> Findings:
         largest_batch=choices.largest_batch,
         largest_resolution=choices.largest_resolution,
         largest_sequence=choices.largest_sequence,
-        profiles=tuple(
-            profile_finding(profile, by_point.get(profile.point), run.plan.device, work)
-            for profile, work in zip(run.profiles, run.work or ((),) * len(run.profiles), strict=True)
-        ),
-        tiers=tiers(points, run.plan, choices.best_batch, accelerators()),
+        profiles=profiles,
+        tiers=tiers_of(run, points, profiles, choices.best_batch, shipped()),
         warnings=tuple(_warnings(run, points)),
         front=on_front,
         knee=knee(operating, on_front),

@@ -25,6 +25,7 @@ class Estimate:
 
 
 NO_ENERGY = Estimate(value=None, reason="energy was not read")
+NOT_PREDICTED = Estimate(value=None, reason="no latency was measured or predicted for it")
 NO_DEVICE = Estimate(value=None, reason="a CPU has no memory and no clock of its own apart from the host's")
 
 
@@ -180,7 +181,8 @@ class ColdFinding:
 class Tier:
     """One requirement tier: a device of the catalogue and what the choice rests on.
 
-    `basis` is `memory` (rests on memory alone) or `measured`; `device_id` None has a reason (abstention).
+    `basis`: `memory` (speed had no part in the choice), or what the latency rests on: `measured`, `interpolated`,
+    `extrapolated`. `device_id` None has a reason (abstention). `needed_bytes` is an upper bound.
     """
 
     tier: str
@@ -191,6 +193,19 @@ class Tier:
     sizes: AxisSizes
     basis: str
     reason: str
+    evidence: str = ""
+    """What memory and latency were taken from: runs, points, profiles, or the file's own arithmetic."""
+    latency_ns: Estimate = NOT_PREDICTED
+    """Of one call there, with its interval: 90 % where predicted, 95 % where measured."""
+    probability: float | None = None
+    """At least this probable is what the tier claims of speed; None = it claims nothing of speed."""
+    order: str = ""
+    """By what the device is the least or the best."""
+    price: float | None = None
+    price_currency: str | None = None
+    price_date: str | None = None
+    ties: tuple[str, ...] = ()
+    """Devices that are not told apart from this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,13 @@ from onnxdyno.domain.findings import (
     MemoryFinding,
     PointFinding,
     ProfileFinding,
-    Tier,
 )
 from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
 from onnxdyno.domain.plan import Point, Protocol
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.domain.text import storable
 from onnxdyno.reporting.shapes import shape_entry, size_at
+from onnxdyno.reporting.tiers import tier_document
 
 FORMAT = "onnxdyno/1"
 MOST_NODES = 50
@@ -51,7 +51,7 @@ def bench_document(run: BenchmarkRun, findings: Findings) -> Document:
         "findings": _findings(findings),
         "cold": [_cold(each) for each in findings.cold],
         "cost": next((_cost(cost) for cost in run.costs if cost.sizes == run.plan.base.sizes), None),
-        "requirements": [_tier(tier) for tier in findings.tiers],
+        "requirements": [tier_document(tier) for tier in findings.tiers],
     }
 
 
@@ -354,19 +354,6 @@ def _cold(cold: ColdFinding) -> Document:
     }
     _put(found, found["reasons"], ("time_ms", "time_ci_ms"), cold.time_ns, _NS_PER_MS)
     return found
-
-
-def _tier(tier: Tier) -> Document:
-    return {
-        "tier": tier.tier,
-        "device_id": tier.device_id,
-        "device_name": tier.device_name,
-        "memory_bytes": tier.memory_bytes,
-        "needed_bytes": tier.needed_bytes,
-        "axes": dict(tier.sizes),
-        "basis": tier.basis,
-        "reason": tier.reason,
-    }
 
 
 def _clean(value: Any) -> Any:

@@ -159,35 +159,6 @@ def choices_grid(run: BenchmarkRun, findings: Findings) -> Grid:
     )
 
 
-def tiers_grid(findings: Findings) -> Grid:
-    """Minimum, recommended, optimal; an abstention is a dash with its reason."""
-    rows = tuple(
-        (
-            Cell(text=tier.tier),
-            Cell(text=tier.device_name or units.MISSING, reason=None if tier.device_name else tier.reason),
-            Cell(text=units.size(tier.memory_bytes), reason=None if tier.memory_bytes else tier.reason),
-            Cell(text=units.size(tier.needed_bytes), reason=None if tier.needed_bytes else tier.reason),
-            Cell(
-                text=describe(tier.sizes) if tier.needed_bytes else units.MISSING,
-                reason=None if tier.needed_bytes else tier.reason,
-            ),
-            Cell(text=tier.basis if tier.device_id else units.MISSING, reason=None if tier.device_id else tier.reason),
-            Cell(text=tier.reason),
-        )
-        for tier in findings.tiers
-    )
-    columns = (
-        Column(title="tier"),
-        Column(title="device"),
-        Column(title="has", is_number=True),
-        Column(title="needs", is_number=True),
-        Column(title="for", is_minor=True),
-        Column(title="rests on"),
-        Column(title="why"),
-    )
-    return Grid(title="Requirements", columns=columns, rows=rows)
-
-
 def devices_grid(devices: tuple[Device, ...]) -> Grid:
     """Every device of this machine."""
     rows = tuple(

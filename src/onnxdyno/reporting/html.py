@@ -13,6 +13,7 @@ from onnxdyno.reporting import charts, prose, reading_grids, safe, units
 from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting.grid import Cell, Column, Grid
 from onnxdyno.reporting.points import Sweep, sweeps
+from onnxdyno.reporting.tiers import tiers_grid
 
 _STATE_CSS = {state.value: "ok" if state is PointState.OK else "soft" for state in PointState if state.is_measured}
 _STATE_CSS |= {state.value: "none" for state in PointState if not state.is_measured}
@@ -127,7 +128,7 @@ def _memory(run: BenchmarkRun, findings: Findings) -> str:
 
 def _tiers(findings: Findings) -> str:
     """The reasons are sentences: they stand below the table, not in a column of it."""
-    grid = tables.tiers_grid(findings)
+    grid = tiers_grid(findings.tiers)
     kept = [place for place, column in enumerate(grid.columns) if column.title != "why"]
     short = Grid(
         title=grid.title,

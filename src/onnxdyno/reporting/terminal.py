@@ -19,6 +19,7 @@ from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting import reading_grids, safe, units
 from onnxdyno.reporting.grid import Cell, Grid
 from onnxdyno.reporting.shapes import shape_entry
+from onnxdyno.reporting.tiers import tiers_grid
 
 _GAP = 2
 _SHOWN_NODES = 5
@@ -202,7 +203,7 @@ def _choices(run: BenchmarkRun, findings: Findings) -> list[RenderableType]:
 
 
 def _tiers(findings: Findings) -> list[RenderableType]:
-    grid = tables.tiers_grid(findings)
+    grid = tiers_grid(findings.tiers)
     why = [(tier.tier, tier.reason) for tier in findings.tiers]
     return [_Sheet(grid=grid, without=("why",)), _stories("", why)]
 

@@ -409,6 +409,14 @@ def _requirement(run: BenchmarkRun, tier: Tier) -> RequirementRow:
         **at(run.signature, tier.sizes),
         basis=tier.basis,
         reason=tier.reason,
+        evidence=tier.evidence,
+        **_estimate("latency", tier.latency_ns),
+        probability=tier.probability,
+        ordered_by=tier.order,
+        price=tier.price,
+        price_currency=tier.price_currency,
+        price_date=tier.price_date,
+        ties=tier.ties,
     )
 
 

@@ -455,14 +455,27 @@ class RequirementRow:
     catalogue_id: Annotated[str | None, "Device of the catalogue; null = no answer, see `reason`."]
     catalogue_name: Annotated[str | None, "Its name."]
     memory_bytes: Annotated[int | None, "Its memory."]
-    needed_bytes: Annotated[int | None, "Memory the model needs there, margin included."]
+    needed_bytes: Annotated[int | None, "Memory the model needs there at most: an upper bound."]
     axes: Annotated[Axes, "The point the tier is for."]
     batch: Annotated[int | None, "Size of the batch axis there; null for a model without one."]
     height_px: Annotated[int | None, "Size of the height axis there; null for a model without one."]
     width_px: Annotated[int | None, "Size of the width axis there; null for a model without one."]
     sequence: Annotated[int | None, "Size of the sequence axis there; null for a model without one."]
-    basis: Annotated[str, "`memory` (rests on memory alone) or `measured`."]
+    basis: Annotated[
+        str, "`memory` (speed had no part), or what the latency rests on: `measured`, `interpolated`, `extrapolated`."
+    ]
     reason: Annotated[str, "What the choice rests on, or why there is none."]
+    evidence: Annotated[str, "What memory and latency were taken from."]
+    latency_ms: Annotated[float | None, "Of one call there, measured or predicted, milliseconds."]
+    latency_ms_low: Annotated[float | None, "Lower end of its interval: 90 % if predicted, 95 % if measured."]
+    latency_ms_high: Annotated[float | None, "Upper end of that interval."]
+    latency_reason: Annotated[str | None, "Why `latency_ms` or its interval is null."]
+    probability: Annotated[float | None, "At least this probable is what is claimed of speed; null = nothing is."]
+    ordered_by: Annotated[str, "By what the device is the least or the best; empty for none."]
+    price: Annotated[float | None, "What it costs by a person's own dated prices; null = none given."]
+    price_currency: Annotated[str | None, "Its currency, ISO 4217."]
+    price_date: Annotated[str | None, "Its date, ISO 8601."]
+    ties: Annotated[tuple[str, ...], "Devices of the catalogue that are not told apart from it."]
 
 
 Row = RunRow | PointRow | SampleRow | NodeRow | ColdRow | MemoryRow | TelemetryRow | RequirementRow

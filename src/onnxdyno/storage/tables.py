@@ -305,6 +305,14 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         *_AT,
         _some("basis", _TEXT),
         _some("reason", _TEXT),
+        _some("evidence", _TEXT),
+        *_estimate("latency"),
+        _maybe("probability", _REAL),
+        _some("ordered_by", _TEXT),
+        _maybe("price", _REAL),
+        _maybe("price_currency", _TEXT),
+        _maybe("price_date", _TEXT),
+        _some("ties", _many(_TEXT)),
     ),
 }
 

@@ -1,21 +1,14 @@
-"""Choices from a sweep and requirement tiers: what is claimed, and what is refused."""
+"""Choices from a sweep: what is claimed, and what is refused."""
 
 from dataclasses import replace
 
-import pytest
-
 import factories as make
 from onnxdyno.analysis.choices import Choices, choose
-from onnxdyno.analysis.requirements import CUDA_MARGIN_BYTES, USABLE_SHARE, tiers
 from onnxdyno.domain.axes import Axis, Role
-from onnxdyno.domain.findings import Estimate, PointFinding, Tier
+from onnxdyno.domain.findings import Estimate, PointFinding
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Point, Variant
-from onnxdyno.hardware.catalogue import accelerators
-
-MIB = 2**20
-GIB = 2**30
 
 
 def at(batch: int, side: int = 32) -> Point:
@@ -135,102 +128,6 @@ def test_the_largest_sequence_is_found_on_a_text_model() -> None:
     assert found.largest_resolution.point is None
 
 
-def tiers_of(*points: PointFinding, target_ms: float | None = None, **changes: object) -> tuple[Tier, ...]:
-    planned = plan(target_ms, **changes)
-    best = choose(points, make.image_signature(), planned).best_batch
-    return tiers(points, planned, best, accelerators())
-
-
-def holds(name: str, needed_bytes: int) -> bool:
-    memory = next(each.memory_bytes for each in accelerators() if each.id == name)
-    return needed_bytes <= USABLE_SHARE * memory
-
-
-def test_the_minimum_holds_batch_1_and_the_recommended_the_best_batch() -> None:
-    small = make.point_finding(at(1), 1e6, peak_memory_bytes=100 * MIB)
-    large = make.point_finding(at(64), 2e6, peak_memory_bytes=20 * GIB)
-    minimum, recommended, _ = tiers_of(small, large)
-    assert (minimum.needed_bytes, recommended.needed_bytes) == (
-        100 * MIB + CUDA_MARGIN_BYTES,
-        20 * GIB + CUDA_MARGIN_BYTES,
-    )
-    assert minimum.device_id == "gtx-1660-ti"
-    assert recommended.memory_bytes == 24 * GIB or recommended.memory_bytes == 32 * GIB
-    assert recommended.device_id is not None
-    assert holds(recommended.device_id, 20 * GIB + CUDA_MARGIN_BYTES)
-
-
-@pytest.mark.parametrize("peak_gib", [0.1, 4, 6, 7, 12, 20, 30, 60, 100])
-def test_no_smaller_supported_device_would_hold_it(peak_gib: float) -> None:
-    minimum, _, _ = tiers_of(make.point_finding(at(1), peak_memory_bytes=round(peak_gib * GIB)))
-    assert minimum.device_id is not None
-    assert minimum.needed_bytes is not None
-    chosen = next(each for each in accelerators() if each.id == minimum.device_id)
-    assert holds(chosen.id, minimum.needed_bytes)
-    assert chosen.compute_capability >= (7, 5)
-    assert chosen.compute_capability[0] != 10
-    assert chosen.market in ("datacenter", "workstation", "desktop")
-    for other in accelerators():
-        if (7, 5) <= other.compute_capability < (10, 0) and other.market == "datacenter":
-            assert other.memory_bytes >= chosen.memory_bytes or not holds(other.id, minimum.needed_bytes)
-
-
-def test_a_model_that_no_single_device_holds_gets_no_device() -> None:
-    minimum, _, _ = tiers_of(make.point_finding(at(1), peak_memory_bytes=400 * GIB))
-    assert minimum.device_id is None
-    assert "no single supported device" in minimum.reason
-
-
-def test_every_entry_says_that_it_rests_on_memory_and_names_the_margin() -> None:
-    minimum, recommended, optimal = tiers_of(make.point_finding(at(1)))
-    for each in (minimum, recommended):
-        assert each.basis == "memory"
-        assert "memory alone, not on speed" in each.reason
-        assert "1,024 MiB" in each.reason
-        assert "onnxruntime#5801" in each.reason
-    assert optimal.device_id is None
-    assert "not available from memory alone" in optimal.reason
-
-
-def test_the_same_device_twice_is_said() -> None:
-    _, recommended, _ = tiers_of(make.point_finding(at(1)))
-    assert recommended.reason.startswith("the same device as the minimum")
-
-
 def test_a_large_throughput_is_told_without_an_exponent() -> None:
     found = answers(with_throughput(make.point_finding(at(1)), 35_812.3, 35_000, 36_000)).best_batch
     assert "35,812 items/s" in found.reason
-
-
-def test_without_memory_the_tiers_abstain_with_its_reason() -> None:
-    unknown = make.point_finding(at(1), peak_memory_bytes=None, peak_memory_reason="the memory process crashed")
-    for each in tiers_of(unknown)[:2]:
-        assert each.device_id is None
-        assert each.needed_bytes is None
-        assert "the memory process crashed" in each.reason
-
-
-def test_nothing_measured_gives_three_abstentions() -> None:
-    found = tiers_of(make.skipped_finding(at(1)))
-    assert [each.tier for each in found] == ["minimum", "recommended", "optimal"]
-    assert all(each.device_id is None and each.reason for each in found)
-
-
-def test_a_target_met_on_a_catalogued_gpu_is_measured() -> None:
-    point = make.point_finding(at(1), 1e6, peak_memory_bytes=900 * MIB)
-    minimum, recommended, optimal = tiers_of(point, target_ms=5, device=make.gpu_device())
-    assert (recommended.device_id, recommended.basis) == ("t4", "measured")
-    assert minimum.needed_bytes == 900 * MIB + CUDA_MARGIN_BYTES, "the baseline of a GPU's reading holds the context"
-    assert optimal.device_id is None
-
-
-def test_a_gpu_that_misses_the_target_is_not_recommended_by_speed() -> None:
-    point = make.point_finding(at(1), 10e6)
-    _, recommended, _ = tiers_of(point, target_ms=5, device=make.gpu_device())
-    assert recommended.basis == "memory"
-
-
-def test_a_gpu_that_the_catalogue_does_not_know_is_never_measured() -> None:
-    device = make.gpu_device(name="NVIDIA Tesla T4 Super")
-    _, recommended, _ = tiers_of(make.point_finding(at(1)), target_ms=5, device=device)
-    assert recommended.basis == "memory"

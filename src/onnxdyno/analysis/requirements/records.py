@@ -1,0 +1,100 @@
+"""What is asked of devices, and how each of them stands to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from onnxdyno.analysis.prediction import ProfileNode
+from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.findings import NOT_PREDICTED, Estimate
+from onnxdyno.hardware.lookup import Catalogue
+from onnxdyno.hardware.records import Accelerator
+
+MARKETS = ("datacenter", "workstation", "desktop")
+"""Whose devices are considered unless asked: no laptops, no edge boards (their memory is shared with the host)."""
+
+USABLE_SHARE = 0.9
+"""What a driver leaves of the nominal memory, at least: 0.92 of it on a T4 with ECC (see `find_accelerator`)."""
+
+
+class Aim(StrEnum):
+    """What the optimal device is best at."""
+
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    PRICE = "price"
+    WATT = "watt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What one call must stay under, and the words in which it was asked."""
+
+    most_ns: float
+    asked: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What is asked of the tiers. `bound_ns`: what a call at the base may take at most on the minimum device."""
+
+    catalogue: Catalogue
+    target: Target | None = None
+    bound_ns: float | None = None
+    aim: Aim = Aim.THROUGHPUT
+    markets: tuple[str, ...] = MARKETS
+    dtype: str = "fp32"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredOn:
+    """What was measured at one point on one GPU of the catalogue."""
+
+    device_id: str
+    latency_ns: Estimate
+    evidence: str
+    nodes: tuple[ProfileNode, ...] = ()
+    peak_bytes: int | None = None
+    """Of the process over its baseline: what `predict_memory` takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """One point of one model as it is put to devices. What is not known is None or empty and has a reason.
+
+    `nodes` are by arithmetic; they are used where no GPU was measured. `host_peak_bytes` was measured on a CPU.
+    """
+
+    sizes: AxisSizes
+    items: int
+    evidence: str
+    nodes: tuple[ProfileNode, ...] = ()
+    nodes_reason: str | None = None
+    weights_bytes: int = 0
+    activation_bytes: int | None = None
+    activation_reason: str | None = None
+    host_peak_bytes: int | None = None
+    measured: Mapping[str, MeasuredOn] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How one device stands to one load. `needed_bytes` is the upper bound; None has `memory_reason`."""
+
+    device: Accelerator
+    needed_bytes: int | None
+    memory_reason: str
+    latency_ns: Estimate = NOT_PREDICTED
+    basis: str = "memory"
+    probability: float | None = None
+    """That the latency is below the upper end of its interval, at least."""
+    evidence: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether even the upper bound of what is needed fits into what a driver leaves of the device's memory."""
+        return self.needed_bytes is not None and self.needed_bytes <= USABLE_SHARE * self.device.memory_bytes
+
+    def meets(self, most_ns: float) -> bool:
+        """Whether the upper end of the latency's interval is within a limit."""
+        return self.latency_ns.high is not None and self.latency_ns.high <= most_ns
