@@ -88,3 +88,12 @@ def test_a_bench_with_out_can_be_asked_with_sql_and_read_as_a_page(
     assert (tmp_path / "page.html").read_text().startswith("<!")
     summary = sorted((tmp_path / "results" / "reports").glob("*/summary.json"))[0]
     jsonschema.validate(json.loads(summary.read_text()), json.loads((SCHEMAS / "bench.schema.json").read_text()))
+
+
+def test_profile_writes_a_trace_and_schema_checked_json(onnxdyno: Callable[..., Ran], tmp_path: Path) -> None:
+    trace = tmp_path / "run.json"
+    ran = onnxdyno("profile", str(CASES / "unet_multiple_of_8.onnx"), "--budget", "5", "--trace", str(trace), "--json")
+    assert ran.code == 0, ran.err
+    jsonschema.validate(ran.document, json.loads((SCHEMAS / "profile.schema.json").read_text()))
+    assert ran.document["profile"]["matched_share"] > 0.9
+    assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"M", "X"}

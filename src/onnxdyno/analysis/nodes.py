@@ -1,10 +1,11 @@
 """Profiles -> nodes by share of time and their work, what the profile covers, and what ran where on a GPU."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 
 from onnxdyno.domain.cost import NodeWork
 from onnxdyno.domain.devices import Device, DeviceKind
-from onnxdyno.domain.findings import NO_WORK, NodeFinding, PointFinding, ProfileFinding
+from onnxdyno.domain.findings import NO_WORK, NodeFinding, NodeGroup, PointFinding, ProfileFinding
 from onnxdyno.domain.operators import COMPUTE_OPS, COPY_OPS
 from onnxdyno.domain.outcomes import NodeTiming, Profile
 
@@ -41,6 +42,43 @@ def profile_finding(
         copy_ns=sum(node.self_ns for node in copies) if is_gpu else None,
         copies_reason=None if is_gpu else "on a CPU every node is there, and nothing is copied to it",
     )
+
+
+def by_op_type(profile: ProfileFinding) -> tuple[NodeGroup, ...]:
+    """Nodes of each operator together, those that take most first."""
+    return _grouped(profile, lambda node: node.op_type)
+
+
+def by_layer(profile: ProfileFinding, levels: int = 2) -> tuple[NodeGroup, ...]:
+    """Nodes whose names begin alike, to so many parts between `/` and `.`; a name of one part is `(others)`."""
+    return _grouped(profile, lambda node: _layer(node.name, levels))
+
+
+def _grouped(profile: ProfileFinding, key: Callable[[NodeTiming], str]) -> tuple[NodeGroup, ...]:
+    groups: dict[str, list[NodeFinding]] = defaultdict(list)
+    for each in profile.nodes:
+        groups[key(each.node)].append(each)
+    made = (
+        NodeGroup(
+            name=name,
+            nodes=len(members),
+            self_ns=sum(each.node.self_ns for each in members),
+            share=sum(each.share for each in members),
+            flops=_known_sum([each.work.flops for each in members]),
+        )
+        for name, members in groups.items()
+    )
+    return tuple(sorted(made, key=lambda group: (-group.self_ns, group.name)))
+
+
+def _known_sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _layer(name: str, levels: int) -> str:
+    parts = [part for part in name.removesuffix("_nchwc").replace(".", "/").split("/") if part]
+    return "/".join(parts[:levels]) if len(parts) > 1 else "(others)"
 
 
 def compute_on_cpu(profile: Profile, device: Device) -> str | None:

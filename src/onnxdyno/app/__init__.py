@@ -4,7 +4,7 @@ A run is these steps in this order; `benchmark` and the Prefect flow compose the
 survey > claim > take > pull > prepare > inspect > plan > measure > analyse > store > report > finish
 """
 
-from onnxdyno.app.by_hand import Inspection, bench, inspection, query, read_spec, write_page
+from onnxdyno.app.by_hand import Inspection, bench, inspection, query, read_spec, write_page, write_text
 from onnxdyno.app.ceilings import calibrate, stored_ceilings
 from onnxdyno.app.copying import prepare
 from onnxdyno.app.places import device, devices, open_store
@@ -56,4 +56,5 @@ __all__ = [
     "survey",
     "take",
     "write_page",
+    "write_text",
 ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from onnxdyno import settings
+from onnxdyno import planning, settings
 from onnxdyno.adapters import local
 from onnxdyno.app import places
 from onnxdyno.app.copying import prepare
@@ -38,17 +38,27 @@ class Inspection:
 
 
 def bench(
-    path: Path, *, on: Device, results_uri: str | None, tell: Tell, parameters: Mapping[str, Any] | None = None
+    path: Path,
+    *,
+    on: Device,
+    results_uri: str | None,
+    tell: Tell,
+    parameters: Mapping[str, Any] | None = None,
+    base_only: bool = False,
 ) -> tuple[BenchmarkRun, Findings]:
     """Measure a model file on this machine; with `results_uri` the tables and summaries are written there.
 
-    A bench that was interrupted goes on where it stopped, if it has a `results_uri`.
+    `base_only`: nothing but the sizes asked, or the first that run. A bench that was interrupted goes on where it
+    stopped, if it has a `results_uri`.
     """
     path = sayable(path.absolute())  # the measuring process has a working directory of its own
     given = load(path)
     pulled = prepare(_beside(path, given), on=on, parameters=parameters)
     signature = inspect(pulled.local.path)
     planned = plan(pulled, signature, on=on, parameters=parameters)
+    if base_only:
+        spec = replace(planned.spec, base_only=True)
+        planned = planning.expand(spec, signature, pulled.local, on)
     origin = _bench_origin(pulled, on, results_uri)
     with unreplaced(path, given.ref, lambda: _forget(results_uri, origin.run_id)):
         run = measure(planned, signature, origin=origin, results_uri=results_uri, tell=tell)
@@ -80,11 +90,16 @@ def read_spec(path: Path) -> dict[str, Any]:
 
 def write_page(path: Path, run: BenchmarkRun, findings: Findings) -> None:
     """The one-page summary as a file of its own. Raises `InfrastructureError`."""
+    write_text(path, html.page(run, findings), "--html")
+
+
+def write_text(path: Path, text: str, option: str) -> None:
+    """A text as the file that an option names. Raises `InfrastructureError`."""
     try:
-        path.write_text(html.page(run, findings), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InfrastructureError(
-            f"{printable(str(path))}: {error.strerror}. Give --html a path that can be written."
+            f"{printable(str(path))}: {error.strerror}. Give {option} a path that can be written."
         ) from error
 
 

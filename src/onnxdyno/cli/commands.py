@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onnxdyno.cli import hardware, predict, roofline, screen
+from onnxdyno.cli import hardware, predict, profile, roofline, screen
 from onnxdyno.domain.errors import NothingMeasured, UsageError
 from onnxdyno.domain.text import printable
 
@@ -235,6 +235,7 @@ def query(
 
 
 app.command()(predict.predict)
+app.command()(profile.profile)
 app.command()(hardware.hardware)
 app.command()(roofline.calibrate)
 

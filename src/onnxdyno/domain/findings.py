@@ -130,6 +130,17 @@ class NodeFinding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    """Nodes that have something in common; `flops` None if those of one are not known."""
+
+    name: str
+    nodes: int
+    self_ns: int
+    share: float
+    flops: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileFinding:
     """Nodes of one profile, slowest first. `coverage` = sum of self times / unprofiled median; None has a reason."""
 

@@ -260,6 +260,17 @@ class NodeTiming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One execution of a node in one run: its place in the nodes, when it began after the run did, how long."""
+
+    node: int
+    start_ns: int
+    length_ns: int
+    depth: int
+    """0 at the top, 1 inside an If, Loop or Scan there, and so on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """The profile pass at one point. `is_complete` False: cut by the runtime; whole runs only.
 
@@ -277,6 +288,8 @@ class Profile:
     arena_reason: str | None = None
     kernels_reason: str | None = None
     """Why kernels on the device are missing or not all linked to nodes."""
+    slices: tuple[Slice, ...] = ()
+    """The kept run that took nearest to the median, an outer node before those inside it; empty if it is too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

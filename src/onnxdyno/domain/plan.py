@@ -143,6 +143,8 @@ class BenchmarkSpec:
     cudnn_search: CudnnSearch = CudnnSearch.EXHAUSTIVE
     rebatch: bool = False
     """Measure a proven copy with a dynamic batch in place of a model whose batch is fixed."""
+    base_only: bool = False
+    """Measure the first sizes that run, or those asked: no sweeps of our own. Set by commands, not by people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

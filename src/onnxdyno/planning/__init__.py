@@ -56,6 +56,7 @@ def expand(
     variants = variants_of(spec, signature, device)
     known = constraints or Constraints()
     swept = constrained(sweeps(spec, signature, dict(centre)), signature, known, dict(centre))
+    swept = [sweep for sweep in swept if sweep.is_asked or not spec.base_only]
     asked = _cheap_first(_crossed(swept, centre), centre)
     star = _chosen(spec, signature, centre, known, explored) or _star(swept, centre)
     sizes = _cheap_first(list(dict.fromkeys((*asked, *star))), centre)
@@ -105,7 +106,9 @@ def rebase(
 
 def has_default_sweeps(plan: BenchmarkPlan, signature: Signature) -> bool:
     """Whether any sizes of the plan are ours to choose; what is asked is tried as it is asked."""
-    return any(not sweep.is_asked for sweep in sweeps(plan.spec, signature, dict(plan.base.sizes)))
+    return not plan.spec.base_only and any(
+        not sweep.is_asked for sweep in sweeps(plan.spec, signature, dict(plan.base.sizes))
+    )
 
 
 def _crossed(sweeps: Sequence[Sweep], base: AxisSizes) -> list[AxisSizes]:

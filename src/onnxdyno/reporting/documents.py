@@ -41,7 +41,7 @@ def bench_document(run: BenchmarkRun, findings: Findings) -> Document:
     return {
         "format": FORMAT,
         "run": _run(run),
-        "model": _model(run.plan.model.ref, run.signature),
+        "model": model_part(run.plan.model.ref, run.signature),
         "device": _device(run.plan.device),
         "protocol": _protocol(run),
         "axes": _axes(run.signature),
@@ -60,7 +60,7 @@ def inspect_document(ref: ModelRef, signature: Signature, cost: Cost) -> Documen
     sizes = cost.sizes
     return {
         "format": FORMAT,
-        "model": _model(ref, signature),
+        "model": model_part(ref, signature),
         "inputs": [_tensor(each, sizes) for each in signature.inputs],
         "outputs": [_tensor(each, sizes) for each in signature.outputs],
         "axes": _axes(signature),
@@ -132,7 +132,8 @@ def _run(run: BenchmarkRun) -> Document:
     }
 
 
-def _model(ref: ModelRef, signature: Signature) -> Document:
+def model_part(ref: ModelRef, signature: Signature) -> Document:
+    """What is said of a model, the same in every document."""
     return {
         "name": ref.name,
         "sha256": ref.sha256,
@@ -283,7 +284,7 @@ def _findings(findings: Findings) -> Document:
         "largest_resolution": _choice(findings.largest_resolution),
         "largest_sequence": _choice(findings.largest_sequence),
         "knee": _choice(findings.knee),
-        "profiles": [_profile(profile) for profile in findings.profiles],
+        "profiles": [profile_part(profile) for profile in findings.profiles],
         "warnings": list(findings.warnings),
         "reasons": {},
     }
@@ -301,8 +302,9 @@ def _choice(choice: Choice) -> Document:
     }
 
 
-def _profile(profile: ProfileFinding) -> Document:
-    listed = profile.nodes[:MOST_NODES]
+def profile_part(profile: ProfileFinding, most: int = MOST_NODES) -> Document:
+    """One profile, its slowest nodes."""
+    listed = profile.nodes[:most]
     return {
         "axes": dict(profile.point.sizes),
         "variant": profile.point.variant.value,

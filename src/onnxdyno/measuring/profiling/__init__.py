@@ -1,12 +1,12 @@
 """ONNX Runtime's profile, read into one row per node: median self time over whole runs (protocol, section 5)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from onnxdyno.domain.outcomes import NodeTiming, Profile
+from onnxdyno.domain.outcomes import NodeTiming, Profile, Slice
 from onnxdyno.domain.plan import Point
 from onnxdyno.measuring.profiling.events import Events, read_number
 from onnxdyno.measuring.profiling.folding import Folded, Kept, Row, Rows
@@ -36,13 +36,15 @@ def _profile(point: Point, kept: Sequence[Folded], rows: Sequence[Row], runs: Ru
         return Profile(point=point, is_complete=False, runs=0, model_run_ns=None, nodes=(), reason=reason)
     peak_bytes = _most(folded.arena_peak_bytes for folded in kept)
     held_bytes = _most(folded.arena_held_bytes for folded in kept)
+    nodes = _nodes(kept, rows)
     is_told = peak_bytes is not None and held_bytes is not None
     return Profile(
         point=point,
         is_complete=is_whole,
         runs=len(kept),
         model_run_ns=round(median(folded.length_us for folded in kept) * 1000),
-        nodes=_nodes(kept, rows),
+        nodes=tuple(nodes.values()),
+        slices=_slices(kept, {row: place for place, row in enumerate(nodes)}),
         reason=None if is_whole else f"the profile was cut; {len(kept)} whole runs of it are used.",
         arena_peak_bytes=peak_bytes,
         arena_held_bytes=held_bytes,
@@ -61,8 +63,8 @@ def _kernels_reason(runs: Runs) -> str | None:
     return f"{runs.unlinked_us} µs of kernels name no node." if runs.unlinked_us else None
 
 
-def _nodes(kept: Sequence[Folded], rows: Sequence[Row]) -> tuple[NodeTiming, ...]:
-    """One timing per row that ran in a kept run, in order of first appearance."""
+def _nodes(kept: Sequence[Folded], rows: Sequence[Row]) -> dict[int, NodeTiming]:
+    """One timing per row that ran in a kept run, by its number, in order of first appearance."""
     self_us: dict[int, list[int]] = defaultdict(list)
     device_us: dict[int, list[int]] = defaultdict(list)
     for folded in kept:
@@ -70,7 +72,26 @@ def _nodes(kept: Sequence[Folded], rows: Sequence[Row]) -> tuple[NodeTiming, ...
             self_us[number].append(part_us)
         for number, part_us in folded.device_us.items():
             device_us[number].append(part_us)
-    return tuple(_node(rows[number], self_us[number], device_us.get(number), len(kept)) for number in sorted(self_us))
+    return {
+        number: _node(rows[number], self_us[number], device_us.get(number), len(kept)) for number in sorted(self_us)
+    }
+
+
+def _slices(kept: Sequence[Folded], places: Mapping[int, int]) -> tuple[Slice, ...]:
+    """The course of the kept run that took nearest to the median."""
+    typical_us = median(folded.length_us for folded in kept)
+    timeline = min(kept, key=lambda folded: abs(folded.length_us - typical_us)).timeline
+    if timeline is None:
+        return ()
+    return tuple(
+        Slice(
+            node=places[timeline.rows[at]],
+            start_ns=timeline.starts_us[at] * 1000,
+            length_ns=timeline.lengths_us[at] * 1000,
+            depth=timeline.depths[at],
+        )
+        for at in timeline.order
+    )
 
 
 def _node(row: Row, self_us: Sequence[int], device_us: Sequence[int] | None, runs: int) -> NodeTiming:

@@ -7,9 +7,11 @@ from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
 from onnxdyno.measuring.profiling.events import Args, Details, read_number
-from onnxdyno.measuring.profiling.nesting import NONE, enclosing
+from onnxdyno.measuring.profiling.nesting import NONE, depths_of, enclosing
 from onnxdyno.measuring.profiling.runs import Columns, Node, Run, Runs
 
+MOST_SLICES = 20_000
+"""Events of a run beyond which its course is not kept, only its sums."""
 _Key = tuple[str, int, str]
 """Path, index, name: indices and names may repeat across subgraphs."""
 
@@ -24,6 +26,21 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The events of one run: row, start after the run's own, length, depth."""
+
+    rows: array[int]
+    starts_us: array[int]
+    lengths_us: array[int]
+    depths: array[int]
+
+    @property
+    def order(self) -> list[int]:
+        """Positions, an outer event before those inside it, else by time."""
+        return sorted(range(len(self.rows)), key=lambda at: (self.starts_us[at], self.depths[at], at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
     """One run: the rows it has and their self times, which add up where a body ran often."""
 
@@ -33,6 +50,7 @@ class Folded:
     device_us: dict[int, int]
     arena_peak_bytes: int | None
     arena_held_bytes: int | None
+    timeline: Timeline | None
 
 
 @dataclass(slots=True)
@@ -48,9 +66,15 @@ class Rows:
         columns = run.columns
         if runs.holders.isdisjoint(columns.nodes):
             numbers, self_us = self._top_level(columns, runs), columns.lengths_us
+            depths = array("l", bytes(array("l").itemsize * len(numbers)))
         else:
             inside = enclosing(columns, runs.holders)
-            numbers, self_us = self._nested(columns, runs, inside), _self_times(columns.lengths_us, inside)
+            depths = depths_of(inside)
+            numbers, self_us = self._nested(columns, runs, inside, depths), _self_times(columns.lengths_us, inside)
+        timeline = None
+        if len(numbers) <= MOST_SLICES:
+            starts_us = array("q", (start_us - run.start_us for start_us in columns.starts_us))
+            timeline = Timeline(rows=numbers, starts_us=starts_us, lengths_us=columns.lengths_us, depths=depths)
         device_us: dict[int, int] = defaultdict(int)
         for at, part_us in columns.device_us.items():
             device_us[numbers[at]] += part_us
@@ -64,6 +88,7 @@ class Rows:
             device_us=dict(device_us),
             arena_peak_bytes=read_number(bytes(arena.mem_in_use_peak)),
             arena_held_bytes=read_number(bytes(arena.mem_arena_held)),
+            timeline=timeline,
         )
 
     def _top_level(self, columns: Columns, runs: Runs) -> array[int]:
@@ -77,11 +102,11 @@ class Rows:
         self._last = (columns.nodes, rows)
         return rows
 
-    def _nested(self, columns: Columns, runs: Runs, inside: array[int]) -> array[int]:
+    def _nested(self, columns: Columns, runs: Runs, inside: array[int], depths: array[int]) -> array[int]:
         """Row of each event: an outer event before those inside it, else by time."""
         numbers = array("l", [0]) * len(inside)
         paths: dict[int, str] = {NONE: ""}
-        for at in _outer_first(columns.starts_us, inside):
+        for at in sorted(range(len(inside)), key=lambda at: (columns.starts_us[at], depths[at], at)):
             number, path = columns.nodes[at], paths[inside[at]]
             node = runs.nodes[number]
             numbers[at] = self._number(path, node, columns.details.get(at))
@@ -118,23 +143,6 @@ def _self_times(lengths_us: array[int], inside: array[int]) -> array[int]:
         if outer != NONE:
             self_us[outer] -= lengths_us[at]
     return array("q", (max(0, part_us) for part_us in self_us))
-
-
-def _outer_first(starts_us: array[int], inside: array[int]) -> list[int]:
-    depths = array("l", [NONE]) * len(inside)
-
-    def depth(at: int) -> int:
-        chain = []
-        while at != NONE and depths[at] == NONE:
-            chain.append(at)
-            at = inside[at]
-        reached = 0 if at == NONE else depths[at] + 1
-        for place in reversed(chain):
-            depths[place] = reached
-            reached += 1
-        return reached - 1
-
-    return sorted(range(len(inside)), key=lambda at: (starts_us[at], depth(at), at))
 
 
 class Kept:

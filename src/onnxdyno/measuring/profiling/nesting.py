@@ -31,6 +31,22 @@ def enclosing(columns: Columns, holders: Set[int]) -> array[int]:
     return inside
 
 
+def depths_of(inside: array[int]) -> array[int]:
+    """For each event how many it runs inside of."""
+    depths = array("l", [NONE]) * len(inside)
+    for first in range(len(inside)):
+        chain = []
+        at = first
+        while at != NONE and depths[at] == NONE:
+            chain.append(at)
+            at = inside[at]
+        reached = 0 if at == NONE else depths[at] + 1
+        for place in reversed(chain):
+            depths[place] = reached
+            reached += 1
+    return depths
+
+
 def _by_end(columns: Columns, holders: Set[int]) -> list[int]:
     """Positions as if events were written when they end; the outer one last, whose end may be cut one short."""
 
