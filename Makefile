@@ -55,6 +55,8 @@ lock:
 	$(LOCK) pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
 	echo hatchling | $(LOCK) - -c requirements/dev.txt -o requirements/build.txt
 	echo uv | $(LOCK) - -o requirements/uv.txt
+	printf 'haoline==1.3.0\nspatialhub==0.1.7\nonnxruntime==1.31.1\npsutil\n' | \
+		$(LOCK) - -c requirements/dev.txt -o requirements/bench.txt
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) .bench-venv .bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -1,24 +1,23 @@
-"""How often published intervals hold a known truth: `PYTHONPATH=tests python benchmarks/coverage_simulated.py [RUNS]`.
+"""How often published intervals hold a known truth: `PYTHONPATH=tests python -m benchmarks.coverage_simulated [RUNS]`.
 
 Simulated machines (tests/simulated.py: launches that differ by 1 %; noise that is independent, correlated, drifting or
 in bursts) go through the real analysis, and through the real timing loop with its stop rules. A line for each machine,
 number of launches and number of calls: how many of RUNS (1,000) published intervals held the truth, each percentile.
-Beside them the textbook's interval of one process. Two plots are written to docs/images. About 5 minutes.
+Beside them the textbook's interval of one process. Then what it does to launch again while the interval is wide: 3
+launches, further ones up to 10 until it is narrow, on machines whose launches differ by more. About 5 minutes.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from statistics import median
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from statistics import fmean, median
 
 import numpy as np
 
-from onnxdyno.analysis.latency import over_launches
 from onnxdyno.domain.findings import Estimate, PointFinding
 from onnxdyno.intervals import interval_ranks
-from onnxdyno.reporting import svg
 from simulated import (
-    CORRELATED,
+    ASKED,
     MACHINES,
     QUIET,
     Coverage,
@@ -26,11 +25,12 @@ from simulated import (
     Runs,
     coverage,
     published,
+    stopped_runs,
     timed_runs,
 )
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SHAPES = ((3, 34), (3, 150), (3, 600), (5, 34), (5, 150), (5, 600))
+SPREADS = (0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.15)
 PERCENTILES: tuple[tuple[float, Callable[[PointFinding], Estimate]], ...] = (
     (0.50, lambda found: found.p50_ns),
     (0.90, lambda found: found.p90_ns),
@@ -38,14 +38,6 @@ PERCENTILES: tuple[tuple[float, Callable[[PointFinding], Estimate]], ...] = (
     (0.99, lambda found: found.p99_ns),
 )
 Interval = tuple[float, float] | None
-STYLE = """
-svg { font: 12px system-ui, sans-serif; background: #fff }
-.axis-title, .named { fill: #333 } .tick { fill: #666; font-size: 11px }
-.grid { stroke: #ddd } .truth { stroke: #333 } .band { fill: #e7f3ea }
-.curve { fill: none; stroke-width: 2 } .ours, .ours-five { stroke: #1a7f4b } .naive, .pooled { stroke: #c4472b }
-.ours-five, .pooled { stroke-dasharray: 5 3 }
-.hit, .miss { stroke: #888; stroke-width: 2 } .miss { stroke: #c4472b }
-"""
 
 
 def main(runs: int) -> None:
@@ -64,9 +56,44 @@ def main(runs: int) -> None:
             loop = timed_runs(machine, np.random.default_rng(launches), runs=runs, launches=launches)
             show(machine, f"{launches} × real loop", loop)
         print()
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    (IMAGES / "coverage.svg").write_text(coverage_plot(runs), encoding="utf-8")
-    (IMAGES / "repeats.svg").write_text(repeats_plot(), encoding="utf-8")
+    show_stopped(runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """Runs that launched until their interval was narrow: as published, and as plain 95 % t intervals would have it."""
+
+    spread: float
+    ours: Coverage
+    plain: Coverage
+    launches: float
+    """Mean of the runs."""
+
+
+def stopped(spread: float, runs: int, calls: int = 12) -> Stopped:
+    """One machine whose launches differ by `spread`."""
+    machine = replace(QUIET, spread=spread)
+    made = stopped_runs(machine, np.random.default_rng(round(1e4 * spread)), runs=runs, n=calls)
+    truth = machine.truth_ns(0.5)
+    return Stopped(
+        spread=spread,
+        ours=coverage([interval(each.p50_ns) for each in published(made, ASKED)], truth),
+        plain=coverage([interval(each.p50_ns) for each in published(made)], truth),
+        launches=fmean(map(len, made)),
+    )
+
+
+def show_stopped(runs: int) -> None:
+    """What launching until the interval is narrow does to it."""
+    print("3 launches, further ones up to 10 while the interval of p50 is wider than 5 %: held the truth, %")
+    for spread in SPREADS:
+        got = stopped(spread, runs)
+        print(
+            f"  launches differ by {spread:4.0%}: published {100 * got.ours.share:5.1f}, as 95 % t intervals "
+            f"{100 * got.plain.share:5.1f}; {got.launches:4.1f} launches; median half-width "
+            f"{100 * median(got.ours.half_widths):4.1f} %",
+            flush=True,
+        )
 
 
 def show(machine: Machine, what: str, runs: Runs) -> None:
@@ -98,81 +125,6 @@ def within(samples_ns: Iterable[int]) -> Interval:
     ordered = sorted(samples_ns)
     ranks = interval_ranks(len(ordered), 0.5)
     return None if ranks is None else (ordered[ranks[0]], ordered[ranks[1]])
-
-
-def coverage_plot(runs: int) -> str:
-    """Share of intervals of the median that hold the truth, over the number of calls in a launch."""
-    sizes = (10, 20, 50, 100, 200, 500, 1_000, 2_000)
-    shares: dict[str, list[float]] = {"naive": [], "pooled": [], "ours": [], "ours-five": []}
-    truth = QUIET.truth_ns(0.5)
-    for n in sizes:
-        samples_ns = QUIET.samples_ns(np.random.default_rng(n), runs=runs, launches=5, n=n)
-        medians = np.median(samples_ns, axis=2)
-        ways: dict[str, list[Interval]] = {
-            "naive": [within(run) for run in samples_ns[:, 0].tolist()],
-            "pooled": [within(run) for run in samples_ns[:, :3].reshape(runs, -1).tolist()],
-            "ours": [interval(over_launches(run)) for run in medians[:, :3].tolist()],
-            "ours-five": [interval(over_launches(run)) for run in medians.tolist()],
-        }
-        for name, intervals in ways.items():
-            shares[name].append(100 * coverage(intervals, truth).share)
-    x = svg.Scale(low=sizes[0], high=sizes[-1], start=50, end=420, is_log=True)
-    y = svg.Scale(low=0, high=100, start=250, end=30, is_log=False)
-    band = f'<rect class="band" x="50" width="370" y="{y.place(97)}" height="{y.place(93) - y.place(97):.1f}"/>'
-    parts = [svg.text(0, 14, "intervals of p50 that hold the truth, %", "axis-title"), band]
-    parts += [line for tick in (0, 20, 40, 60, 80, 100) for line in across(y.place(tick), f"{tick}", 50, 420)]
-    parts += [svg.text(x.place(n), 267, f"{n:,}", "tick", "middle") for n in sizes]
-    parts.append(svg.text(235, 287, "calls in each launch", "axis-title", "middle"))
-    for name, values in shares.items():
-        parts.append(
-            svg.polyline([(x.place(n), y.place(v)) for n, v in zip(sizes, values, strict=True)], f"curve {name}")
-        )
-    names = ("published: 3 launches (dashed: 5)", "3 launches as one heap", "one process")
-    heights = svg.spread([y.place(shares[name][-1]) for name in ("ours", "pooled", "naive")], 15)
-    parts += [svg.text(428, height + 4, name, "named") for name, height in zip(names, heights, strict=True)]
-    return drawing(640, 296, "How often intervals of the median hold the truth, by the number of calls", parts)
-
-
-def repeats_plot(repeats: int = 40) -> str:
-    """The same benchmark 40 times over: what one process claims, and what is published."""
-    samples_ns = CORRELATED.samples_ns(np.random.default_rng(8), runs=repeats, launches=5, n=300)
-    truth = CORRELATED.truth_ns(0.5)
-    ours = [interval(each.p50_ns) for each in published(samples_ns)]
-    naive = [within(run[0]) for run in samples_ns.tolist()]
-    y = svg.Scale(low=-4.0, high=4.0, start=250, end=30, is_log=False)
-    parts = [svg.text(0, 14, "distance from the true median, %", "axis-title")]
-    parts += [line for tick in (-4, -2, 2, 4) for line in across(y.place(tick), f"{tick:+d}", 40, 640)]
-    for left, title, intervals in ((50, "one process", naive), (355, "5 launches (published)", ours)):
-        parts += panel(left, y, intervals, truth)
-        missed = repeats - coverage(intervals, truth).hits
-        parts.append(svg.text(left, 272, f"{title}: {missed} of {repeats} miss the truth", "named"))
-    parts += [*across(y.place(0), "0", 40, 640), svg.line(40, y.place(0), 640, y.place(0), "truth")]
-    return drawing(650, 284, "Intervals of the median in 40 repeats of one benchmark", parts)
-
-
-def panel(left: float, y: svg.Scale, intervals: Sequence[Interval], truth: float) -> list[str]:
-    """One vertical line for each interval, those that miss in red."""
-    parts = []
-    for at, each in enumerate(intervals):
-        if each is None:
-            continue
-        low, high = (100 * (end / truth - 1) for end in each)
-        place = left + 7 * at
-        parts.append(svg.line(place, y.place(low), place, y.place(high), "hit" if low <= 0 <= high else "miss"))
-    return parts
-
-
-def across(y: float, label: str, left: float, right: float) -> list[str]:
-    """A grid line with its label."""
-    return [svg.line(left, y, right, y, "grid"), svg.text(left - 6, y + 4, label, "tick", "end")]
-
-
-def drawing(width: int, height: int, title: str, parts: Iterable[str]) -> str:
-    """A file of its own: `svg.picture` is for a page that has the styles."""
-    size = f'viewBox="-8 0 {width + 8} {height}" width="{width + 8}" height="{height}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
-    body = "\n".join(parts)
-    return f"{head}\n<title>{title}</title>\n<style>{STYLE}</style>\n{body}\n</svg>\n"
 
 
 if __name__ == "__main__":
