@@ -52,8 +52,15 @@ def test_the_interval_of_the_median_holds_the_truth_95_times_in_100(machine: Mac
 
 @pytest.mark.parametrize(
     ("machine", "launches", "n"),
-    [(QUIET, 3, 34), (QUIET, 5, 34), (CORRELATED, 3, 60), (STICKY, 3, 150), (DRIFTING, 3, 60), (BURSTING, 3, 150),
-     (BURSTING, 5, 34)],
+    [
+        (QUIET, 3, 34),
+        (QUIET, 5, 34),
+        (CORRELATED, 3, 60),
+        (STICKY, 3, 150),
+        (DRIFTING, 3, 60),
+        (BURSTING, 3, 150),
+        (BURSTING, 5, 34),
+    ],
 )
 def test_the_interval_of_p90_holds_the_truth_at_least_93_times_in_100(machine: Machine, launches: int, n: int) -> None:
     rng = np.random.default_rng(SEED)
