@@ -11,8 +11,8 @@ from onnxdyno.intervals import interval_ranks, interval_shares, quantile, t_inte
 
 ONE_LAUNCH = "one launch: what differs between launches is unknown; ask for two or more"
 UNSEEN_CLUMPS = 2
-"""By what a thin tail's samples are taken to be worth less than they seem: it is too thin to show its clumps, and where it
-has some (bursts of 5 calls), intervals without this held p90 of 170 calls 91 times in 100, p95 83 times."""
+"""By what a thin tail's samples are taken to be worth less than they seem: it is too thin to show its clumps; where
+it has some (bursts of 5 calls), intervals without this held p90 of 170 calls 91 times in 100, p95 83 times."""
 LEAST_IN_TAIL = 50
 """Samples above a percentile, below which their own autocorrelation is a guess: see benchmarks/coverage_simulated."""
 
