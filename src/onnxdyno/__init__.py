@@ -1,9 +1,13 @@
-"""A dynamometer for ONNX models; `benchmark`, `bench_table` and `timer` put people's own code on it."""
+"""A dynamometer for ONNX models.
+
+`benchmark`, `bench_table` and `timer` put people's own code on it; `requirements` says which device a model needs.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onnxdyno.app.sizing import requirements as requirements
     from onnxdyno.face.benchmarking import benchmark as benchmark
     from onnxdyno.face.scopes import timer as timer
     from onnxdyno.face.tables import bench_table as bench_table
@@ -11,6 +15,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "benchmark": "onnxdyno.face.benchmarking",
     "bench_table": "onnxdyno.face.tables",
+    "requirements": "onnxdyno.app.sizing",
     "timer": "onnxdyno.face.scopes",
 }
 

@@ -63,7 +63,7 @@ def run_and_findings() -> tuple[BenchmarkRun, Findings]:
     return run, make.findings((make.point_finding(base, 1_234_567.0), make.skipped_finding(large, PointState.OOM)))
 
 
-@pytest.mark.parametrize("name", ["bench", "inspect", "summary", "error", "predict", "hardware"])
+@pytest.mark.parametrize("name", ["bench", "inspect", "summary", "error", "predict", "hardware", "requirements"])
 def test_the_schemas_are_schemas(name: str) -> None:
     Draft202012Validator.check_schema(schema(name))
 
@@ -239,7 +239,7 @@ def test_every_key_of_the_schema_is_explained() -> None:
     tails = {f"{name}_ci_ms" for name in ("p90", "p95", "p99")}
     unexplained = {
         key
-        for name in ("bench", "inspect", "error", "predict", "hardware")
+        for name in ("bench", "inspect", "error", "predict", "hardware", "requirements")
         for key in keys(schema(name)) - constants - tails
         if not any(spelt in page for spelt in (f"`{key}`", f"`{key}[]`", f'"{key}"'))
     }

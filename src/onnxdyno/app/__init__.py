@@ -8,6 +8,7 @@ from onnxdyno.app.by_hand import Inspection, bench, inspection, query, read_spec
 from onnxdyno.app.ceilings import calibrate, stored_ceilings
 from onnxdyno.app.copying import prepare
 from onnxdyno.app.places import device, devices, open_store
+from onnxdyno.app.sizing import Loads, Sized, loads_of, requirements
 from onnxdyno.app.steps import (
     Pulled,
     Report,
@@ -29,8 +30,10 @@ from onnxdyno.app.whole import benchmark
 
 __all__ = [
     "Inspection",
+    "Loads",
     "Pulled",
     "Report",
+    "Sized",
     "Tell",
     "analyse",
     "bench",
@@ -42,6 +45,7 @@ __all__ = [
     "finish",
     "inspect",
     "inspection",
+    "loads_of",
     "measure",
     "open_store",
     "origin",
@@ -51,6 +55,7 @@ __all__ = [
     "query",
     "read_spec",
     "report",
+    "requirements",
     "store",
     "stored_ceilings",
     "survey",

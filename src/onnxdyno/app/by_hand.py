@@ -53,7 +53,7 @@ def bench(
     """
     path = sayable(path.absolute())  # the measuring process has a working directory of its own
     given = load(path)
-    pulled = prepare(_beside(path, given), on=on, parameters=parameters)
+    pulled = prepare(beside(path, given), on=on, parameters=parameters)
     signature = inspect(pulled.local.path)
     planned = plan(pulled, signature, on=on, parameters=parameters)
     if base_only:
@@ -72,7 +72,7 @@ def bench(
 def inspection(path: Path, parameters: Mapping[str, Any] | None = None) -> Inspection:
     """Read a model file; sizes are those of the first point of the plan. Raises `ModelError`, `SpecError`."""
     parsed = open_model(path)  # once: parsing is what a large file costs
-    pulled = _beside(path, load(path, parsed))
+    pulled = beside(path, load(path, parsed))
     signature = signature_of(parsed)
     planned = plan(pulled, signature, on=places.devices()[0], parameters=parameters)
     cost = cost_at(parsed, signature, planned.base.sizes)
@@ -143,7 +143,7 @@ def _row_key(digest: str, on: Device, protocol: str, ordinal: int) -> str:
     return keys.table_key("runs", on.device_class, keys.run_id(digest, on.device_class, protocol, ordinal))
 
 
-def _beside(path: Path, given: LocalModel) -> Pulled:
+def beside(path: Path, given: LocalModel) -> Pulled:
     """A model that lies on this disk, with the sidecar beside it; its input files are there too."""
     found = find_sidecar(local.LocalStore(path.absolute().parent), path.name)
     if found is None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onnxdyno.cli import hardware, predict, profile, roofline, screen
+from onnxdyno.cli import hardware, predict, profile, requirements, roofline, screen
 from onnxdyno.domain.errors import NothingMeasured, UsageError
 from onnxdyno.domain.text import printable
 
@@ -237,6 +237,7 @@ def query(
 app.command()(predict.predict)
 app.command()(profile.profile)
 app.command()(hardware.hardware)
+app.command()(requirements.requirements)
 app.command()(roofline.calibrate)
 
 

@@ -19,6 +19,7 @@ from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting import reading_grids, safe, units
 from onnxdyno.reporting.grid import Cell, Grid
 from onnxdyno.reporting.shapes import shape_entry
+from onnxdyno.reporting.sizing import Answers, more_lines
 from onnxdyno.reporting.tiers import tiers_grid
 
 _GAP = 2
@@ -168,6 +169,13 @@ def devices(found: tuple[Device, ...]) -> RenderableType:
 def sheet(grid: Grid) -> RenderableType:
     """Any grid as a table."""
     return _Sheet(grid=grid)
+
+
+def sized(answers: Answers) -> RenderableType:
+    """Which device a model needs: the tiers, why, and what is beside them."""
+    title = _line(f"{answers.name}: from {', '.join(answers.sources)}; {answers.dtype}")
+    grid = _Sheet(grid=tiers_grid(answers.tiers), without=("why",))
+    return Group(title, grid, Text(), _stories("", more_lines(answers)))
 
 
 def facts(title: str, told: list[tuple[str, str]]) -> RenderableType:

@@ -49,8 +49,8 @@ def tiers_grid(tiers: Sequence[Tier]) -> Grid:
     columns = (
         Column(title="tier"),
         Column(title="device"),
-        Column(title="has", is_number=True),
-        Column(title="needs at most", is_number=True),
+        Column(title="has", is_number=True, is_minor=True),
+        Column(title="needs", is_number=True),
         Column(title="for", is_minor=True),
         Column(title=f"a call {unit.name}", is_number=True),
         Column(title="up to", is_number=True),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from onnxdyno.analysis.choices import target_of
 from onnxdyno.analysis.prediction import ProfileNode
 from onnxdyno.analysis.requirements import tiers, without
+from onnxdyno.analysis.requirements.asking import dtype_of
 from onnxdyno.analysis.requirements.records import Goal, Load, MeasuredOn, Target
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.domain.findings import Choice, NodeFinding, PointFinding, ProfileFinding, Tier
@@ -15,8 +16,6 @@ from onnxdyno.hardware.lookup import Catalogue
 
 MOST_UNMATCHED = 0.05
 """Of a profile's time without FLOPs or bytes, beyond which arithmetic alone would say too little."""
-
-_DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "int8/QDQ": "int8", "int8": "int8"}
 
 
 def tiers_of(
@@ -42,11 +41,6 @@ def tiers_of(
         dtype=dtype_of(run.signature.precision),
     )
     return tiers(_load(run, base, profiles), _load(run, wanted, profiles), goal)
-
-
-def dtype_of(precision: str) -> str:
-    """What contractions of a model of this precision run in; unknown ones are taken for fp32, which is the slowest."""
-    return _DTYPES.get(precision, "fp32")
 
 
 def _load(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding]) -> Load:
