@@ -19,6 +19,7 @@ _WORDS = ("onnxdyno ", "python ", "make ", "docker", "prefect ", "cp ", "export 
 ELSEWHERE = {
     "make demo": "a fresh clone runs it before every release of the README; tests/integration/test_prefect_embedded.py",
     "make test": "is this",
+    "onnxdyno roofline": "measures ceilings first; tests/integration/test_roofline.py",
     "onnxdyno calibrate": "takes half a minute; tests/integration/test_ceilings.py",
     "onnxdyno run": "tests/e2e/test_run_on_s3.py and tests/integration/test_prefect_embedded.py",
     "python -m flows.watch_registry": "tests/integration/test_prefect_embedded.py",

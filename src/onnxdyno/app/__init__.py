@@ -8,6 +8,7 @@ from onnxdyno.app.by_hand import Inspection, bench, inspection, query, read_spec
 from onnxdyno.app.ceilings import calibrate, stored_ceilings
 from onnxdyno.app.copying import prepare
 from onnxdyno.app.places import device, devices, open_store
+from onnxdyno.app.roofline import Judgement, known_roofline, roofline
 from onnxdyno.app.sizing import Loads, Sized, loads_of, requirements
 from onnxdyno.app.steps import (
     Pulled,
@@ -30,6 +31,7 @@ from onnxdyno.app.whole import benchmark
 
 __all__ = [
     "Inspection",
+    "Judgement",
     "Loads",
     "Pulled",
     "Report",
@@ -45,6 +47,7 @@ __all__ = [
     "finish",
     "inspect",
     "inspection",
+    "known_roofline",
     "loads_of",
     "measure",
     "open_store",
@@ -56,6 +59,7 @@ __all__ = [
     "read_spec",
     "report",
     "requirements",
+    "roofline",
     "store",
     "stored_ceilings",
     "survey",

@@ -1,11 +1,13 @@
 """A device's own ceilings: measured once for a fingerprint and a number of threads, then read from the disk."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from onnxdyno import launching
+from onnxdyno import launching, planning
 from onnxdyno.app import places
 from onnxdyno.domain.ceilings import Ceilings, fingerprint_sha256
 from onnxdyno.domain.devices import Device, DeviceKind
+from onnxdyno.domain.plan import BenchmarkSpec
 from onnxdyno.domain.runs import Progress
 from onnxdyno.storage.ceilings import keep_ceilings, read_ceilings
 
@@ -14,7 +16,7 @@ def calibrate(
     on: Device, *, threads: int | None = None, is_again: bool = False, tell: Callable[[Progress], None]
 ) -> Ceilings:
     """The ceilings of a device, measured if they are not stored (or `is_again`). Raises `InfrastructureError`."""
-    count = threads or on.threads
+    on, count = _as_users_get_it(on), threads or on.threads
     known = None if is_again else stored_ceilings(on, count)
     if known is not None:
         return known
@@ -33,4 +35,12 @@ def calibrate(
 
 def stored_ceilings(on: Device, threads: int) -> Ceilings | None:
     """What was measured before on exactly this device with so many threads."""
-    return read_ceilings(places.surroundings().cache_folder, fingerprint_sha256(on, threads))
+    return read_ceilings(places.surroundings().cache_folder, fingerprint_sha256(_as_users_get_it(on), threads))
+
+
+def _as_users_get_it(on: Device) -> Device:
+    """With the choices of a default spec in its fingerprint, as a plan has them; those of a plan are left alone."""
+    defaults = planning.with_factors(on, BenchmarkSpec())
+    chosen = {fact.name for fact in on.fingerprint}
+    new = tuple(fact for fact in defaults.fingerprint if fact.name not in chosen)
+    return replace(on, fingerprint=(*on.fingerprint, *new))

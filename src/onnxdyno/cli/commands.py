@@ -239,6 +239,7 @@ app.command()(profile.profile)
 app.command()(hardware.hardware)
 app.command()(requirements.requirements)
 app.command()(roofline.calibrate)
+app.command()(roofline.roofline)
 
 
 def _spec(path: Path | None) -> dict[str, Any]:

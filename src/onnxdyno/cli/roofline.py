@@ -1,5 +1,6 @@
-"""`onnxdyno calibrate`: what a device can do at most."""
+"""`onnxdyno calibrate`: what a device can do at most. `onnxdyno roofline`: what bounds a model on it."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,4 +39,34 @@ def calibrate(
         else:
             screen.show(terminal.sheet(ceilings.ceilings_grid(found)))
             for text in ceilings.reasons(found):
+                screen.write(f"  {text}")
+
+
+def roofline(
+    model: Annotated[Path, typer.Argument(help="An .onnx file; external data beside it.", show_default=False)],
+    *,
+    batch: Annotated[int | None, typer.Option(min=1, help="Batch size.", show_default="1")] = None,
+    device: DeviceId = None,
+    threads: ThreadCount = None,
+    budget: Annotated[float | None, typer.Option(help="Seconds for the model.", show_default="20")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what bounds a model here, arithmetic, memory or starting nodes, and what could be gained.
+
+    Profiles the model at one point and compares every node with the device's own measured ceilings (`calibrate`).
+    """
+    from onnxdyno import app as house
+    from onnxdyno.reporting import documents, rooflines, terminal
+
+    asked = {"batch": batch, "threads": threads, "budget_s": budget}
+    with screen.one_line_errors(as_json=as_json):
+        on = house.device(device)
+        with screen.progress() as tell:
+            parameters = {name: value for name, value in asked.items() if value is not None}
+            found = house.roofline(model, on=on, tell=tell, parameters=parameters)
+        if as_json:
+            screen.write(documents.dumps(rooflines.roofline_document(model.name, found.roofline, found.ceilings)))
+        else:
+            screen.show(terminal.sheet(rooflines.roofline_grid(model.name, found.roofline)))
+            for text in rooflines.advice_lines(found.roofline):
                 screen.write(f"  {text}")

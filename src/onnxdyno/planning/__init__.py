@@ -30,6 +30,7 @@ __all__ = [
     "has_default_sweeps",
     "rebase",
     "session_of",
+    "with_factors",
 ]
 
 MOST_POINTS = 256

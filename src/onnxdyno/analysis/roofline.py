@@ -1,0 +1,169 @@
+"""A profile and measured ceilings -> what bounds each node and the model. Pure."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from onnxdyno.analysis.advice import advise
+from onnxdyno.analysis.limits import Limits, limits_of
+from onnxdyno.domain.ceilings import Ceilings, fingerprint_sha256
+from onnxdyno.domain.devices import Device, DeviceKind
+from onnxdyno.domain.findings import NodeFinding, ProfileFinding
+from onnxdyno.domain.operators import COPY_OPS
+from onnxdyno.domain.verdicts import Bound, NodeVerdict, Roofline, Span
+
+_HOLDS_GRAPHS = frozenset({"Loop", "If", "Scan", "SequenceMap"})
+_LANES = 16
+"""Elements that one thread of a CPU works on at once, roughly: below as many for each thread, threads idle."""
+_IDLE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Datasheet:
+    """Theoretical peaks of a device of the catalogue."""
+
+    flop_per_s: float | None = None
+    bytes_per_s: float | None = None
+
+
+def why_not(ceilings: Ceilings, device: Device, threads: int) -> str | None:
+    """Why these ceilings say nothing of a profile of this device with so many threads; None if they do."""
+    if ceilings.device_class != device.device_class or ceilings.device_id != device.id:
+        return f"the profile is of {device.device_class}, the ceilings are of {ceilings.device_class}"
+    if ceilings.threads != threads:
+        return f"the profile ran with {threads} threads, the ceilings with {ceilings.threads}"
+    if ceilings.fingerprint_sha256 != fingerprint_sha256(device, threads):
+        return "the device's fingerprint is another one than when its ceilings were measured: calibrate again"
+    return None
+
+
+def judge(
+    profile: ProfileFinding,
+    ceilings: Ceilings,
+    device: Device,
+    threads: int,
+    *,
+    weight_bytes: int = 0,
+    datasheet: Datasheet | None = None,
+) -> Roofline:
+    """Verdicts of every node and of the model; none, with a reason, where the ceilings are of something else."""
+    refused = why_not(ceilings, device, threads)
+    if refused is None and not profile.nodes:
+        refused = "the profile has no nodes"
+    if refused is not None:
+        return Roofline(point=profile.point, bound=None, margin=None, reason=refused)
+    pairs = [_judged(each, ceilings, device, threads, weight_bytes) for each in profile.nodes]
+    nodes = tuple(_with_datasheet(verdict, limits, datasheet or Datasheet()) for verdict, limits in pairs)
+    shares, unjudged = _shares(nodes)
+    bound, margin, reason = _whole(shares, unjudged)
+    return Roofline(
+        point=profile.point,
+        bound=bound,
+        margin=margin,
+        reason=reason,
+        shares=shares,
+        unjudged_share=unjudged,
+        nodes=nodes,
+        advice=advise([(verdict, limits) for verdict, (_, limits) in zip(nodes, pairs, strict=True)], ceilings, device),
+    )
+
+
+def _judged(
+    found: NodeFinding, ceilings: Ceilings, device: Device, threads: int, weight_bytes: int
+) -> tuple[NodeVerdict, Limits | None]:
+    fixed = _by_nature(found, device)
+    if fixed is not None:
+        return NodeVerdict(found=found, bound=fixed), None
+    if found.work.flops is None and found.work.read_bytes is None:
+        return NodeVerdict(found=found, bound=None, reason=found.work.reason or "its FLOPs are not known"), None
+    limits = limits_of(found, ceilings, weight_bytes)
+    compute, memory, launch = limits.compute, limits.memory, limits.launch
+    if compute is None or memory is None or launch is None:
+        missing = "compute" if compute is None else "memory" if memory is None else "dispatch"
+        return NodeVerdict(found=found, bound=None, reason=f"no ceiling of {missing} was measured for it"), limits
+    bound, margin = _compared({Bound.COMPUTE: compute, Bound.MEMORY: memory, Bound.LAUNCH: launch})
+    self_ns = found.node.self_ns if found.node.kernel_ns is None else found.node.kernel_ns
+    allowed_ns = max(compute.value_ns, memory.value_ns) + launch.value_ns
+    efficiency = allowed_ns / self_ns if self_ns else None
+    if bound is not Bound.LAUNCH and _is_idle(found, threads, efficiency, device):
+        bound = Bound.OCCUPANCY
+    flops = found.work.flops
+    verdict = NodeVerdict(
+        found=found,
+        bound=bound,
+        margin=margin,
+        compute=compute,
+        memory=memory,
+        launch=launch,
+        intensity_flop_per_byte=flops / limits.moved_bytes if flops is not None and limits.moved_bytes else None,
+        achieved_flop_per_s=flops / self_ns * 1e9 if flops is not None and self_ns else None,
+        achieved_bytes_per_s=limits.moved_bytes / self_ns * 1e9 if self_ns else None,
+        efficiency=efficiency,
+    )
+    return verdict, limits
+
+
+def _by_nature(found: NodeFinding, device: Device) -> Bound | None:
+    """What needs no ceiling: copies, nodes of the CPU in a GPU's session, and the work of running inner graphs."""
+    node = found.node
+    if node.op_type in COPY_OPS:
+        return Bound.COPY
+    if device.kind is not DeviceKind.CPU and node.provider.startswith("CPU"):
+        return Bound.FALLBACK
+    return Bound.LAUNCH if node.op_type in _HOLDS_GRAPHS else None
+
+
+def _compared(limits: dict[Bound, Span]) -> tuple[Bound, float]:
+    """The longest and its ratio to the second; balanced where the second could be the longest."""
+    first, second, *_ = sorted(limits, key=lambda bound: limits[bound].value_ns, reverse=True)
+    one, other = limits[first], limits[second]
+    margin = one.value_ns / other.value_ns if other.value_ns else float("inf")
+    return (first if one.low_ns > other.high_ns else Bound.BALANCED), margin
+
+
+def _is_idle(found: NodeFinding, threads: int, efficiency: float | None, device: Device) -> bool:
+    """Whether a node has too few elements for the threads, and shows it. Of a GPU's lanes nothing is known here."""
+    if device.kind is not DeviceKind.CPU or threads < 2 or efficiency is None or not found.node.output_bytes:
+        return False
+    return found.node.output_bytes / 4 < threads * _LANES and efficiency < _IDLE
+
+
+def _with_datasheet(verdict: NodeVerdict, limits: Limits | None, datasheet: Datasheet) -> NodeVerdict:
+    if limits is None:
+        return verdict
+    flop_per_s, bytes_per_s = verdict.achieved_flop_per_s, verdict.achieved_bytes_per_s
+    return replace(
+        verdict,
+        datasheet_compute_share=flop_per_s / datasheet.flop_per_s
+        if flop_per_s is not None and datasheet.flop_per_s
+        else None,
+        datasheet_memory_share=bytes_per_s / datasheet.bytes_per_s
+        if bytes_per_s is not None and datasheet.bytes_per_s
+        else None,
+    )
+
+
+def _shares(nodes: Sequence[NodeVerdict]) -> tuple[tuple[tuple[Bound, float], ...], float]:
+    total = sum(each.self_ns for each in nodes) or 1
+    by_bound: dict[Bound | None, int] = defaultdict(int)
+    for each in nodes:
+        by_bound[each.bound] += each.self_ns
+    told = [(bound, spent / total) for bound, spent in by_bound.items() if bound is not None]
+    return tuple(sorted(told, key=lambda pair: pair[1], reverse=True)), by_bound[None] / total
+
+
+def _whole(shares: Sequence[tuple[Bound, float]], unjudged: float) -> tuple[Bound | None, float | None, str | None]:
+    """The bound of most of the time, if it stays so wherever balanced and unjudged nodes belong."""
+    sure = [pair for pair in shares if pair[0] is not Bound.BALANCED]
+    open_share = unjudged + sum(share for bound, share in shares if bound is Bound.BALANCED)
+    if not sure:
+        if unjudged > open_share / 2:
+            return None, None, "the FLOPs and bytes of its nodes are not known"
+        return Bound.BALANCED, None, None
+    (first, most), second = sure[0], sure[1][1] if len(sure) > 1 else 0.0
+    margin = most / second if second else float("inf")
+    if most > second + open_share:
+        return first, margin, None
+    if unjudged > open_share / 2:
+        return None, None, f"{unjudged:.0%} of the time is spent in nodes whose FLOPs are not known"
+    return Bound.BALANCED, margin, None

@@ -1,0 +1,203 @@
+"""Verdicts of nodes and models by ceilings that are known exactly."""
+
+from dataclasses import replace
+
+import pytest
+
+from factories import cpu_device, gpu_device, node, point
+from onnxdyno.analysis.roofline import Datasheet, judge, why_not
+from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings, fingerprint_sha256
+from onnxdyno.domain.cost import NodeWork
+from onnxdyno.domain.devices import Device, Fact
+from onnxdyno.domain.findings import NodeFinding, ProfileFinding
+from onnxdyno.domain.verdicts import Advice, Bound, Move, Roofline
+from onnxdyno.reporting import rooflines
+
+CPU = cpu_device(threads=1)
+MIB = 2**20
+
+
+def entry(
+    kind: CeilingKind, label: str, value: float, working_bytes: int | None = None, spread: float = 0.1
+) -> Ceiling:
+    """A ceiling with its interval."""
+    return Ceiling(
+        kind=kind,
+        label=label,
+        value=value,
+        low=value * (1 - spread),
+        high=value * (1 + spread),
+        working_bytes=working_bytes,
+    )
+
+
+def ceilings(device: Device = CPU, threads: int = 1, spread: float = 0.1) -> Ceilings:
+    """100 GFLOP/s, 400 GOP/s of int8, 100 GB/s in the cache, 10 GB/s beyond it, 1 µs a node, 1 G Softmax elements/s."""
+    return Ceilings(
+        device_id=device.id,
+        device_class=device.device_class,
+        threads=threads,
+        fingerprint_sha256=fingerprint_sha256(device, threads),
+        runtime_version="1",
+        entries=(
+            entry(CeilingKind.FLOP_RATE, "MatMul float32", 100e9, spread=spread),
+            entry(CeilingKind.FLOP_RATE, "MatMul int8", 400e9, spread=spread),
+            entry(CeilingKind.DISPATCH, "node", 1000.0, spread=spread),
+            entry(CeilingKind.OP_RATE, "Softmax", 1e9, spread=spread),
+            *(
+                entry(CeilingKind.BANDWIDTH, label, value, size, spread)
+                for label in ("stream", "read")
+                for size, value in ((MIB, 100e9), (100 * MIB, 10e9))
+            ),
+        ),
+    )
+
+
+def found(
+    op_type: str,
+    flops: int | None,
+    read_bytes: int | None,
+    written_bytes: int | None,
+    *,
+    self_ns: int = 1_000_000,
+    index: int = 0,
+    shapes: tuple[str, str] = ("float[1,64]", "float[1,64]"),
+    provider: str = "CPUExecutionProvider",
+) -> NodeFinding:
+    """One node with its work."""
+    timing = replace(
+        node(f"n{index}", index=index),
+        op_type=op_type,
+        self_ns=self_ns,
+        input_shapes=shapes[0],
+        output_shapes=shapes[1],
+        provider=provider,
+        output_bytes=written_bytes,
+        path="",
+    )
+    reason = None if flops is not None else "no counterpart in the file"
+    work = NodeWork(flops=flops, read_bytes=read_bytes, written_bytes=written_bytes, basis="name", reason=reason)
+    return NodeFinding(node=timing, share=0.0, work=work)
+
+
+def verdict(
+    *nodes: NodeFinding, device: Device = CPU, known: Ceilings | None = None, weight_bytes: int = 0
+) -> Roofline:
+    """The model of these nodes."""
+    profile = ProfileFinding(point=point(), is_complete=True, coverage=1.0, overhead=0.0, nodes=nodes, reason=None)
+    return judge(profile, known or ceilings(device), device, 1, weight_bytes=weight_bytes)
+
+
+def bounds(found: Roofline) -> list[Bound | None]:
+    """Of its nodes."""
+    return [each.bound for each in found.nodes]
+
+
+GEMM = found("MatMul", 10**9, 4 * MIB, MIB)
+GEMV = found("MatMul", 33_554_432, 67_108_864 + 16_384, 16_384, shapes=("float[1,4096]", "float[1,4096]"))
+COPY = found("Transpose", 0, 64 * MIB, 64 * MIB)
+TINY = found("Add", 1, 8, 4, self_ns=2000)
+
+
+def test_a_large_product_is_bound_by_compute_and_a_decoders_by_memory() -> None:
+    assert bounds(verdict(GEMM, GEMV)) == [Bound.COMPUTE, Bound.MEMORY]
+
+
+def test_a_copy_without_flops_is_bound_by_memory_and_a_tiny_node_by_its_launch() -> None:
+    assert bounds(verdict(COPY, TINY)) == [Bound.MEMORY, Bound.LAUNCH]
+
+
+def test_softmax_in_the_cache_is_bound_by_arithmetic_although_its_intensity_is_low() -> None:
+    softmax = found("Softmax", 5 * 65_536, 262_144, 262_144, shapes=("float[64,1024]", "float[64,1024]"))
+    assert bounds(verdict(softmax)) == [Bound.COMPUTE]
+    assert verdict(softmax).nodes[0].intensity_flop_per_byte == pytest.approx(0.625)
+
+
+def test_a_class_that_flips_within_the_ceilings_intervals_is_balanced() -> None:
+    even = found("MatMul", 10_000_000, 10_000_000 - 256, 256)
+    assert bounds(verdict(even, known=ceilings(spread=0.0))) != [Bound.BALANCED]
+    assert bounds(verdict(even, known=ceilings(spread=0.9))) == [Bound.BALANCED]
+
+
+def test_a_loop_is_bound_by_running_its_graph() -> None:
+    assert bounds(verdict(found("Loop", 0, 0, 0))) == [Bound.LAUNCH]
+
+
+def test_copies_and_strays_of_a_gpus_session_need_no_ceiling() -> None:
+    device = gpu_device()
+    stray = found("Add", 1, 8, 4)
+    copied = found("MemcpyToHost", 0, 8, 8, provider="CUDAExecutionProvider")
+    assert bounds(verdict(stray, copied, device=device)) == [Bound.FALLBACK, Bound.COPY]
+
+
+def test_a_node_whose_work_is_unknown_has_no_verdict_and_the_model_may_have_none() -> None:
+    unknown = found("Custom", None, None, None, self_ns=9_000_000)
+    judged = verdict(unknown, GEMM)
+    assert judged.nodes[0].bound is None
+    assert judged.nodes[0].reason == "no counterpart in the file"
+    assert judged.bound is None
+    assert judged.unjudged_share == pytest.approx(0.9)
+    assert judged.reason is not None
+
+
+def test_the_model_is_bound_by_what_most_of_its_time_follows() -> None:
+    judged = verdict(replace(GEMM, node=replace(GEMM.node, self_ns=7_000_000)), GEMV)
+    assert judged.bound is Bound.COMPUTE
+    assert judged.margin == pytest.approx(7.0)
+    assert dict(judged.shares) == pytest.approx({Bound.COMPUTE: 7 / 8, Bound.MEMORY: 1 / 8})
+
+
+@pytest.mark.parametrize(
+    ("known", "word"),
+    [
+        (ceilings(gpu_device()), "ceilings are of"),
+        (ceilings(threads=2), "threads"),
+        (ceilings(replace(CPU, fingerprint=(Fact(name="ort", value="9"),))), "fingerprint"),
+    ],
+)
+def test_ceilings_of_something_else_are_refused_with_the_reason(known: Ceilings, word: str) -> None:
+    judged = verdict(GEMM, known=known)
+    assert (judged.bound, judged.nodes) == (None, ())
+    assert judged.reason is not None
+    assert word in judged.reason
+
+
+def test_the_ceilings_of_the_device_itself_are_not_refused() -> None:
+    assert why_not(ceilings(), CPU, 1) is None
+
+
+def advice(judged: Roofline, move: Move) -> Advice:
+    """The one advice of this kind."""
+    (one,) = [each for each in judged.advice if each.move is move]
+    return one
+
+
+def test_the_batch_that_moves_a_products_weights_past_the_ridge_is_where_arithmetic_takes_as_long() -> None:
+    told = advice(verdict(GEMV, weight_bytes=100 * MIB), Move.RAISE_BATCH)
+    # weights: 64 MiB at 10 GB/s = 6.7 ms; arithmetic 0.34 ms an item: twenty items
+    assert told.factor == pytest.approx(20, abs=1)
+    assert told.gain_at_most == pytest.approx(0.95, abs=0.01)
+
+
+def test_int8_saves_the_compute_bound_share_by_the_ratio_of_measured_rates() -> None:
+    judged = verdict(replace(GEMM, node=replace(GEMM.node, self_ns=3_000_000)), COPY)
+    assert advice(judged, Move.INT8).gain_at_most == pytest.approx(3 / 4 * (1 - 100 / 400))
+
+
+def test_fusing_a_thousand_tiny_nodes_saves_nearly_all_of_their_time() -> None:
+    tiny = [replace(TINY, node=replace(TINY.node, index=at)) for at in range(1000)]
+    assert advice(verdict(*tiny), Move.FUSE).gain_at_most == pytest.approx(0.999)
+
+
+def test_achieved_rates_stand_beside_the_datasheets() -> None:
+    profile = ProfileFinding(point=point(), is_complete=True, coverage=1.0, overhead=0.0, nodes=(COPY,), reason=None)
+    judged = judge(profile, ceilings(), CPU, 1, datasheet=Datasheet(flop_per_s=1e12, bytes_per_s=200e9))
+    assert judged.nodes[0].achieved_bytes_per_s == pytest.approx(128 * MIB * 1e3)
+    assert judged.nodes[0].datasheet_memory_share == pytest.approx(128 * MIB * 1e3 / 200e9)
+
+
+def test_the_document_gives_every_null_its_reason() -> None:
+    judged = verdict(found("Custom", None, None, None), GEMM)
+    for each in rooflines.roofline_document("m.onnx", judged, ceilings())["nodes"]:
+        nulls = {key for key, value in each.items() if value is None}
+        assert nulls == set(each["reasons"])
