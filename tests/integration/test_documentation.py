@@ -28,6 +28,8 @@ ELSEWHERE = {
     "prefect worker start": "tests/integration/test_prefect_deployments.py",
     "prefect deployment run": "tests/integration/test_prefect_deployments.py",
     "cp docker/.env.example": "needs a Docker engine",
+    "onnxdyno requirements --run": "tests/unit/test_requirements_command.py",
+    "onnxdyno predict --run": "tests/unit/test_requirements_command.py",
     "docker compose": "needs a Docker engine; make check reads the file with a compose client",
 }
 

@@ -7,6 +7,8 @@ from typer.testing import CliRunner
 
 from onnxdyno.cli.commands import app
 
+CASES = Path(__file__).parents[1] / "cases"
+
 PROFILE = "kind,flops,bytes,latency_ms\nlinear,1e11,1e8,25\nelem,1e7,5e8,2.2\nnoop,0,0,0.01\n"
 
 
@@ -76,3 +78,36 @@ def test_the_catalogue_is_listed_by_market_and_shown_by_id() -> None:
     assert shown.exit_code == 0
     assert "confidence" in shown.stdout
     assert CliRunner().invoke(app, ["hardware", "--market", "toaster"]).exit_code == 2
+
+
+def test_a_file_alone_is_predicted_by_its_arithmetic() -> None:
+    arguments = [
+        "predict",
+        str(CASES / "nhwc_dynamic.onnx"),
+        "--resolution",
+        "64x64",
+        "--to",
+        "t4",
+        "--to",
+        "l4",
+        "--json",
+    ]
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    assert document["profile"] == "nhwc_dynamic.onnx"
+    for each in document["predictions"]:
+        assert each["source_id"] is None
+        assert each["basis"] == "extrapolated"
+        assert each["low_ms"] < each["latency_ms"] < each["high_ms"]
+        assert "no profile: by arithmetic alone" in each["notes"]
+
+
+def test_a_profile_beside_a_model_is_refused_and_so_is_nothing(tmp_path: Path) -> None:
+    model = str(CASES / "nhwc_dynamic.onnx")
+    ran = CliRunner().invoke(app, ["predict", model, "--profile", written(tmp_path), "--from", "t4", "--to", "l4"])
+    assert ran.exit_code == 2
+    assert "give either --profile with --from" in ran.stderr
+    ran = CliRunner().invoke(app, ["predict", "--to", "l4"])
+    assert ran.exit_code == 2
+    assert "Give a model's file, or --run with --results" in ran.stderr

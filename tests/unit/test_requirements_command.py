@@ -184,3 +184,15 @@ def test_a_batch_that_was_not_measured_asks_for_the_file(tmp_path: Path) -> None
     done = ran("--run", "R1", "--results", results, "--batch", "64")
     assert done.exit_code == 2
     assert "no point with batch=64" in done.stderr
+
+
+def test_a_stored_gpu_run_pins_predict_and_a_cpu_run_leaves_a_gpu_to_arithmetic(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    committed(folder, stored_run("R1"))
+    results = committed(folder, stored_run("R2", device=make.gpu_device()))
+    for run_id, source in (("R1", None), ("R2", "t4")):
+        done = CliRunner().invoke(app, ["predict", "--run", run_id, "--results", results, "--to", "l4", "--json"])
+        assert done.exit_code == 0, done.stderr
+        (found,) = json.loads(done.stdout)["predictions"]
+        assert found["source_id"] == source
+        assert any(f"run {run_id}" in note for note in found["notes"])

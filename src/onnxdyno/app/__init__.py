@@ -9,7 +9,7 @@ from onnxdyno.app.ceilings import calibrate, stored_ceilings
 from onnxdyno.app.copying import prepare
 from onnxdyno.app.places import device, devices, open_store
 from onnxdyno.app.roofline import Judgement, known_roofline, roofline
-from onnxdyno.app.sizing import Loads, Sized, loads_of, requirements
+from onnxdyno.app.sizing import Loads, Sized, predictions, requirements
 from onnxdyno.app.steps import (
     Pulled,
     Report,
@@ -48,11 +48,11 @@ __all__ = [
     "inspect",
     "inspection",
     "known_roofline",
-    "loads_of",
     "measure",
     "open_store",
     "origin",
     "plan",
+    "predictions",
     "prepare",
     "pull",
     "query",

@@ -10,9 +10,11 @@ from typing import Any
 from onnx import ModelProto
 
 from onnxdyno.analysis import requirements as tiering
+from onnxdyno.analysis.prediction import Prediction
 from onnxdyno.analysis.requirements import cloud, stored
 from onnxdyno.analysis.requirements.arithmetic import arithmetic_nodes
-from onnxdyno.analysis.requirements.asking import Asked, goal_of, refuse_unsized
+from onnxdyno.analysis.requirements.asking import Asked, dtype_of, goal_of, refuse_unsized
+from onnxdyno.analysis.requirements.predicting import predict_load
 from onnxdyno.analysis.requirements.records import Load
 from onnxdyno.analysis.requirements.resolutions import ResolutionAnswer, largest_resolution
 from onnxdyno.app import places
@@ -86,6 +88,26 @@ def requirements(
         cost=cloud.cost_per_million(loads.wanted, goal),
         resolution=None if device is None else largest_resolution(loads.others, device, goal),
     )
+
+
+def predictions(
+    model: Path | None,
+    targets: Sequence[str],
+    *,
+    run_ids: Sequence[str] = (),
+    results_uri: str | None = None,
+    catalogue: Catalogue | None = None,
+    **asked: Any,
+) -> tuple[Loads, tuple[Prediction, ...]]:
+    """The latency of one point on each target, in their order: from what runs measured there, else by arithmetic.
+
+    A run on a CPU pins other CPUs; for a GPU the arithmetic of the model is narrower than anything it could say.
+    Raises as `requirements`.
+    """
+    question, known = Asked(**asked), shipped() if catalogue is None else catalogue
+    loads = loads_of(model, question, run_ids=run_ids, results_uri=results_uri)
+    dtype = question.dtype or dtype_of(loads.precision)
+    return loads, tuple(predict_load(loads.wanted, each, dtype, known) for each in targets)
 
 
 def loads_of(

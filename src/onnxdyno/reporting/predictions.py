@@ -18,8 +18,8 @@ def predict_document(found: Sequence[Prediction], profile: str, nodes: int) -> D
     return {"format": FORMAT, "profile": profile, "nodes": nodes, "predictions": [_prediction(each) for each in found]}
 
 
-def predictions_grid(found: Sequence[Prediction], profile: str, sources: Sequence[str]) -> Grid:
-    """One row per target, with the interval and what it rests on."""
+def predictions_grid(found: Sequence[Prediction], profile: str, origin: str) -> Grid:
+    """One row per target, with the interval and what it rests on; `origin` says where the profile is from."""
     unit = units.latency_unit([each.high_ns or each.latency_ns for each in found])
     columns = (
         Column(title="target"),
@@ -44,7 +44,7 @@ def predictions_grid(found: Sequence[Prediction], profile: str, sources: Sequenc
         )
         for each in found
     )
-    caption = f"{profile}, measured on {', '.join(sources)}"
+    caption = f"{profile}, {origin}"
     return Grid(title="Predicted latency", columns=columns, rows=rows, caption=caption)
 
 

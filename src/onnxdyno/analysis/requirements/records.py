@@ -48,7 +48,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredOn:
-    """What was measured at one point on one GPU of the catalogue."""
+    """What was measured at one point on one device of the catalogue."""
 
     device_id: str
     latency_ns: Estimate
@@ -75,6 +75,9 @@ class Load:
     activation_reason: str | None = None
     host_peak_bytes: int | None = None
     measured: Mapping[str, MeasuredOn] = field(default_factory=dict)
+    """On GPUs, by id: they pin what is predicted for others."""
+    hosts: Mapping[str, MeasuredOn] = field(default_factory=dict)
+    """On CPUs of the catalogue, by id: of use for other CPUs only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

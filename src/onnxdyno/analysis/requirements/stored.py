@@ -13,7 +13,7 @@ from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.findings import Estimate, NodeFinding
 from onnxdyno.domain.outcomes import NodeTiming
 from onnxdyno.domain.text import printable
-from onnxdyno.hardware.catalogue import find_accelerator
+from onnxdyno.hardware.catalogue import find_accelerator, find_cpu
 
 _NS = 1e6
 Row = Mapping[str, Any]
@@ -77,7 +77,7 @@ def load_of(stored: StoredRun, sizes: AxisSizes) -> Load:
 
 def with_measured(load: Load, stored: Sequence[StoredRun]) -> Load:
     """The load with what runs measured at its point: GPUs pin the prediction, a CPU bounds memory only."""
-    measured = dict(load.measured)
+    measured, hosts = dict(load.measured), dict(load.hosts)
     host_bytes = load.host_peak_bytes
     unused = []
     for each in stored:
@@ -86,15 +86,17 @@ def with_measured(load: Load, stored: Sequence[StoredRun]) -> Load:
             unused.append(f"{each.name} has no number at this point")
         elif each.run["device_kind"] == "cpu":
             host_bytes = max(host_bytes or 0, point["peak_memory_bytes"] or 0) or None
+            if (cpu := find_cpu(each.run["device_name"])) is not None:
+                hosts[cpu.id] = _measured(each, point, cpu.id)
         elif (gpu_id := each.gpu_id) is not None:
             measured[gpu_id] = _measured(each, point, gpu_id)
         else:
             unused.append(f"{each.name} is of {printable(each.run['device_name'])}, which the catalogue does not know")
     evidence = "; ".join((load.evidence, *unused))
-    return replace(load, measured=measured, host_peak_bytes=host_bytes, evidence=evidence)
+    return replace(load, measured=measured, hosts=hosts, host_peak_bytes=host_bytes, evidence=evidence)
 
 
-def _measured(stored: StoredRun, point: Row, gpu_id: str) -> MeasuredOn:
+def _measured(stored: StoredRun, point: Row, device_id: str) -> MeasuredOn:
     sizes = sizes_of(point)
     value, low, high = (point[f"p50_ms{end}"] for end in ("", "_low", "_high"))
     latency = Estimate(
@@ -104,7 +106,7 @@ def _measured(stored: StoredRun, point: Row, gpu_id: str) -> MeasuredOn:
         reason=point["p50_reason"],
     )
     return MeasuredOn(
-        device_id=gpu_id,
+        device_id=device_id,
         latency_ns=latency,
         evidence=f"{stored.name}, {describe(sizes)}: p50 measured",
         nodes=timed_nodes(_nodes_at(stored, sizes)),
