@@ -9,17 +9,16 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from onnxdyno import wire
-from onnxdyno.app import places
+from onnxdyno.adapters.processes import ProcessLauncher
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.outcomes import Explored, LaunchReading, Measured
-from onnxdyno.domain.plan import BenchmarkPlan
-from onnxdyno.ports import Exit, Launch, Launcher
+from onnxdyno.ports import Exit, Launch
 
 Phases = dict[str, dict[str, float]]
 COLUMNS = ("processes", "start", "session", "work", "end", "total")
@@ -56,32 +55,18 @@ class WatchedLaunch:
         return ended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedLauncher:
-    """A launcher that notes what it started."""
-
-    launcher: Launcher
-    seen: list[Seen]
-
-    def start(self, device: Device, assignment: bytes) -> WatchedLaunch:
-        """As the launcher's."""
-        self.seen.append(Seen(assignment=assignment, started_s=time.perf_counter()))
-        return WatchedLaunch(launch=self.launcher.start(device, assignment), seen=self.seen[-1])
-
-
 def main() -> None:
     """Run the command line, then write the phases."""
     began_s = time.perf_counter()
     out, sys.argv = Path(sys.argv[1]), ["onnxdyno", *sys.argv[2:]]
     seen: list[Seen] = []
-    pick = places.launcher
+    start = ProcessLauncher.start
 
-    @contextmanager
-    def watched(planned: BenchmarkPlan, tell: Callable[[str], None]) -> Iterator[WatchedLauncher]:
-        with pick(planned, tell) as launcher:
-            yield WatchedLauncher(launcher=launcher, seen=seen)
+    def watched(launcher: ProcessLauncher, device: Device, assignment: bytes) -> WatchedLaunch:
+        seen.append(Seen(assignment=assignment, started_s=time.perf_counter()))
+        return WatchedLaunch(launch=start(launcher, device, assignment), seen=seen[-1])
 
-    vars(places)["launcher"] = watched
+    ProcessLauncher.start = watched  # type: ignore[method-assign, assignment]  # passes everything through
     from onnxdyno import cli
 
     try:
