@@ -1,10 +1,12 @@
-"""The plots of docs/method.md: `PYTHONPATH=tests python -m benchmarks.method_plots [MODEL]`, about a minute.
+"""The plots of docs/method.md: `PYTHONPATH=tests python -m benchmarks.method_plots`, about two minutes.
 
-Three from simulated machines (coverage, repeats, stopping) and, with a MODEL, one launch of it as it was timed on this
-machine (warm_up). What benchmarks/coverage.py measured is drawn by it (spread).
+All from simulated machines whose truth is known (tests/simulated.py), through the code that measures and publishes.
+What benchmarks/coverage.py measures for real is drawn by it (spread).
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,16 +14,27 @@ from benchmarks import drawing
 from benchmarks.coverage_simulated import SPREADS, Interval, interval, stopped, within
 from benchmarks.drawing import across
 from onnxdyno.analysis.latency import over_launches
+from onnxdyno.domain.plan import Protocol
+from onnxdyno.measuring.timing import Conditions, Timed, time_point
+from onnxdyno.ports import Sighting
 from onnxdyno.reporting import svg
-from simulated import CORRELATED, QUIET, coverage, published
+from simulated import CORRELATED, MOST_CALLS, QUIET, WIDE, coverage, published
 
 RUNS = 1_000
+COOLING = 40.0
+"""Calls in which the warm-up of the drawn launch falls to 1/e."""
+NEIGHBOUR = range(420, 475)
+STOLEN_NS = 3_000_000
+SHOWN = 900
+NARROW = 0.0008
+"""So that the drawn launch is long enough for a neighbour to come by."""
 
 
 def main() -> None:
     coverage_plot(RUNS)
     repeats_plot()
     stopping_plot(4 * RUNS)
+    warm_up_plot()
 
 
 def coverage_plot(runs: int) -> None:
@@ -108,6 +121,59 @@ def stopping_plot(runs: int) -> None:
     drawing.write(
         "stopping", 600, 276, "Further launches until the interval is narrow: how often it holds the truth", parts
     )
+
+
+def warm_up_plot() -> None:
+    """One launch through the real loop, call by call: warm-up, steady, and what is left out for its cause."""
+    calls_ns, stolen_ns = _a_launch()
+    timed = _timed(calls_ns, stolen_ns)
+    warm = len(timed.warm_up_ns)
+    out = {warm + at for first, end, _ in timed.excluded for at in range(first, end)}
+    values = [value / 1e6 for value in (*timed.warm_up_ns, *timed.samples_ns)]
+    x = svg.Scale(low=0, high=len(values), start=50, end=610, is_log=False)
+    y = svg.Scale(low=4, high=9, start=230, end=30, is_log=False)
+    parts = [svg.text(0, 14, "one call, ms", "axis-title")]
+    parts += [line for tick in (4, 5, 6, 7, 8, 9) for line in across(y.place(tick), f"{tick}", 50, 610)]
+    for at, value in enumerate(values):
+        css = "cold" if at in out else "other" if at < warm else "sample"
+        parts.append(drawing.spot(x.place(at), y.place(value), css, 1.5))
+    for tick in svg.linear_ticks(len(values))[:-1]:
+        parts.append(svg.text(x.place(tick), 247, f"{tick:.0f}", "tick", "middle"))
+    parts.append(svg.text(330, 265, "number of the call", "axis-title", "middle"))
+    steady = len(timed.samples_ns) - len(out)
+    told = f"grey: {warm} of warm-up; green: {steady} counted; red: {len(out)} left out, a neighbour had the core"
+    parts.append(svg.text(50, 286, told, "named"))
+    drawing.write("warm_up", 620, 296, "One launch, call by call", parts)
+
+
+def _a_launch() -> tuple[list[int], list[int]]:
+    """Calls of a launch that starts 60 % slow, and what a neighbour takes of some of them; both in nanoseconds."""
+    rng = np.random.default_rng(3)
+    (((*steady_ns,),),) = replace(WIDE, excess=0.02).samples_ns(rng, runs=1, launches=1, n=MOST_CALLS).tolist()
+    calls_ns = [round(value * (1 + 0.6 * math.exp(-at / COOLING))) for at, value in enumerate(steady_ns)]
+    stolen_ns = [STOLEN_NS if at in NEIGHBOUR and at % 2 else 0 for at in range(len(calls_ns))]
+    return calls_ns, stolen_ns
+
+
+def _timed(calls_ns: Sequence[int], stolen_ns: Sequence[int]) -> Timed:
+    """The real loop on a clock that only these calls advance, with a witness of what the neighbour took."""
+    costs = iter(zip(calls_ns, stolen_ns, strict=True))
+    now_ns, cpu_ns = [0], [0]
+
+    def call() -> None:
+        own_ns, lost_ns = next(costs)
+        now_ns[0] += own_ns + lost_ns
+        cpu_ns[0] += own_ns
+
+    how = Conditions(
+        clock=lambda: now_ns[0],
+        witness=lambda: Sighting(cpu_ns=cpu_ns[0]),
+        protocol=replace(Protocol(), half_width_target=NARROW),
+        launches=3,
+        threads=1,
+        budget_ns=sum(calls_ns[:SHOWN]),
+    )
+    return time_point([call], how)
 
 
 if __name__ == "__main__":

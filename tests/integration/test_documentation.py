@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md")))
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHELLS = ("", "console", "bash", "sh")
-_WORDS = ("onnxdyno ", "python ", "make ", "docker", "prefect ", "cp ", "export ")
+_WORDS = ("onnxdyno ", "python ", "make ", "docker", "prefect ", "cp ", "export ", "PYTHONPATH=")
 
 ELSEWHERE = {
     "make demo": "a fresh clone runs it before every release of the README; tests/integration/test_prefect_embedded.py",
@@ -30,6 +30,8 @@ ELSEWHERE = {
     "cp docker/.env.example": "needs a Docker engine",
     "onnxdyno requirements --run": "tests/unit/test_requirements_command.py",
     "onnxdyno predict --run": "tests/unit/test_requirements_command.py",
+    "python -m benchmarks.": "minutes on a quiet machine; their arithmetic: tests/unit/test_benchmarks.py",
+    "PYTHONPATH=tests python": "as the others of docs/benchmarks.md",
     "docker compose": "needs a Docker engine; make check reads the file with a compose client",
 }
 
