@@ -29,13 +29,13 @@ def make_feeds(assignment: Assignment, sizes: AxisSizes, ordinal: int) -> Feeds:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def more_sets(assignment: Assignment, turn: Turn, first: Feeds, call_ns: int) -> list[Feeds]:
+def more_sets(assignment: Assignment, turn: Turn, first: Feeds, set_ns: int) -> list[Feeds]:
     """Further input sets to rotate through: as many as memory, and a tenth of the turn's time, can hold.
 
-    Binding a set makes a call, so at a slow point the time goes into samples instead.
+    `set_ns` is what the first took to make and to bind, which makes a call: at a slow point the time goes into samples.
     """
     by_memory = MOST_INPUT_BYTES // max(1, size_bytes(first.values())) - 1
-    by_time = turn.budget_ns // 10 // max(1, call_ns)
+    by_time = turn.budget_ns // 10 // max(1, set_ns)
     count = max(0, min(assignment.protocol.input_sets - 1, by_memory, by_time))
     return [make_feeds(assignment, turn.point.sizes, ordinal) for ordinal in range(1, 1 + count)]
 

@@ -65,9 +65,9 @@ def _timed(
     sets = [make_feeds(assignment, turn.point.sizes, 0)]
     bound_ns = shop.clock()
     first = loaded.bind(sets[0], turn.point.variant)
-    call_ns = shop.clock() - bound_ns
-    first_run_ns = cold_ns.setdefault(turn.point.sizes, call_ns)
-    sets += more_sets(assignment, turn, sets[0], call_ns)
+    now_ns = shop.clock()
+    first_run_ns = cold_ns.setdefault(turn.point.sizes, now_ns - bound_ns)
+    sets += more_sets(assignment, turn, sets[0], now_ns - began_ns)
     calls = [first, *(loaded.bind(feeds, turn.point.variant) for feeds in sets[1:])]
     others = [[loaded.bind(feeds, turn.point.variant).raw for feeds in sets] for _ in range(1, turn.point.concurrency)]
     threads = assignment.threads * turn.point.concurrency
