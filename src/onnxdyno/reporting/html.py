@@ -9,7 +9,7 @@ from onnxdyno.analysis.choices import target_of
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.runs import BenchmarkRun
-from onnxdyno.reporting import charts, prose, reading_grids, safe, units
+from onnxdyno.reporting import charts, prose, reading_grids, safe, treemap, units
 from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting.grid import Cell, Column, Grid
 from onnxdyno.reporting.points import Sweep, sweeps
@@ -29,6 +29,7 @@ def page(run: BenchmarkRun, findings: Findings) -> str:
         _charts(run, findings),
         _points(run, findings),
         f'<div class="pair">{_nodes(findings)}{_choices(run, findings)}</div>',
+        _areas(findings),
         _memory(run, findings),
         _table_section(reading_grids.cold_grid(findings)) if findings.cold else "",
         _tiers(findings),
@@ -114,6 +115,15 @@ def _nodes(findings: Findings) -> str:
     picture = charts.node_bars(profile)
     body = f"<figure>{picture}</figure>" if picture else ""
     return _section("Slowest nodes", tables.profile_caption(profile), body)
+
+
+def _areas(findings: Findings) -> str:
+    """Where all the time goes: the bars show the slowest nodes, these areas every one."""
+    picture = treemap.node_areas(findings.profiles[0]) if findings.profiles else None
+    if picture is None:
+        return ""
+    caption = "area = self time with the profiler on; a box for each operator type, in it one for each node"
+    return _section("Where the time goes", caption, f"<figure>{picture}</figure>")
 
 
 def _choices(run: BenchmarkRun, findings: Findings) -> str:

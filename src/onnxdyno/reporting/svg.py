@@ -117,6 +117,13 @@ def bar(y: float, width: float, height: float, css: str, title: str) -> str:
     return f'<rect {box} class="{css}"><title>{safe.html(title)}</title></rect>'
 
 
+def rectangle(box: tuple[float, float, float, float], css: str, title: str) -> str:
+    """A rectangle (x, y, width, height) with a tooltip."""
+    x, y, width, height = (round(each, 1) for each in box)
+    place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
+    return f'<rect {place} class="{css}"><title>{safe.html(title)}</title></rect>'
+
+
 def picture(width: float, height: float, label: str, parts: Iterable[str]) -> str:
     """A whole image; `label` is what a screen reader says."""
     said = f'preserveAspectRatio="xMinYMin meet" role="img" aria-label="{safe.html(label)}"'

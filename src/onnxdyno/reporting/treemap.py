@@ -1,0 +1,114 @@
+"""Where the time of a profile goes, as areas: a box for each operator type, in it one for each node."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnxdyno.domain.findings import NodeFinding, ProfileFinding
+from onnxdyno.reporting import svg, units
+from onnxdyno.reporting.grid import node_name
+
+_WIDTH, _HEIGHT = 900.0, 300.0
+_HEAD = 14.0
+_LEAST_AREA = 1.5
+"""Square units below which a node is not drawn on its own: nobody could point at it."""
+_CHARACTER = 6.6
+_COLOURS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A rectangle in viewBox units."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def node_areas(profile: ProfileFinding) -> str | None:
+    """The picture; None where no node took any time."""
+    groups: dict[str, list[NodeFinding]] = defaultdict(list)
+    for each in profile.nodes:
+        if each.share > 0:
+            groups[each.node.op_type].append(each)
+    ordered = sorted(groups.items(), key=lambda pair: -sum(each.share for each in pair[1]))
+    if not ordered:
+        return None
+    whole = Box(x=0, y=0, width=_WIDTH, height=_HEIGHT)
+    boxes = squarified([sum(each.share for each in nodes) for _, nodes in ordered], whole)
+    parts: list[str] = []
+    for place, ((op_type, nodes), box) in enumerate(zip(ordered, boxes, strict=True)):
+        parts += _group(op_type, nodes, box, f"area area-{min(place, _COLOURS - 1)}")
+    return svg.picture(_WIDTH, _HEIGHT, "Share of self time by operator type and node", parts)
+
+
+def squarified(sizes: Sequence[float], within: Box) -> list[Box]:
+    """Rectangles of these areas, largest first, as square as a greedy row by row layout makes them.
+
+    Bruls, Huizing and van Wijk 2000, "Squarified Treemaps". `sizes` are positive and fill the box in proportion.
+    """
+    scale = within.width * within.height / sum(sizes)
+    left = [size * scale for size in sizes]
+    found: list[Box] = []
+    free = within
+    while left:
+        side = min(free.width, free.height)
+        count = 1
+        while count < len(left) and _worst(left[: count + 1], side) <= _worst(left[:count], side):
+            count += 1
+        row, free = _row(left[:count], free)
+        found += row
+        left = left[count:]
+    return found
+
+
+def _worst(areas: Sequence[float], side: float) -> float:
+    """The most stretched rectangle of a row along a side: its longer over its shorter edge."""
+    thickness = sum(areas) / side if side > 0 else 0.0
+    return max(max(thickness**2 / area, area / thickness**2) if area and thickness else 1e9 for area in areas)
+
+
+def _row(areas: Sequence[float], free: Box) -> tuple[list[Box], Box]:
+    """One row along the shorter side, and what is left of the box."""
+    is_column = free.width >= free.height
+    side = free.height if is_column else free.width
+    thickness = sum(areas) / side if side > 0 else 0.0
+    found, at = [], 0.0
+    for area in areas:
+        length = area / thickness if thickness else 0.0
+        if is_column:
+            found.append(Box(x=free.x, y=free.y + at, width=thickness, height=length))
+        else:
+            found.append(Box(x=free.x + at, y=free.y, width=length, height=thickness))
+        at += length
+    if is_column:
+        rest = Box(x=free.x + thickness, y=free.y, width=max(0.0, free.width - thickness), height=free.height)
+    else:
+        rest = Box(x=free.x, y=free.y + thickness, width=free.width, height=max(0.0, free.height - thickness))
+    return found, rest
+
+
+def _group(op_type: str, nodes: Sequence[NodeFinding], box: Box, css: str) -> list[str]:
+    """One operator type: its nodes, and its name and share above them where there is room."""
+    share = sum(each.share for each in nodes)
+    title = f"{op_type} × {len(nodes)}: {units.percent(share)}"
+    has_head = box.height > 2 * _HEAD and box.width > _CHARACTER * len(op_type) + 8
+    inner = Box(x=box.x, y=box.y + _HEAD, width=box.width, height=box.height - _HEAD) if has_head else box
+    parts = [_rectangle(box, css, title)]
+    for each, area in zip(nodes, squarified([node.share for node in nodes], inner), strict=True):
+        if area.width * area.height >= _LEAST_AREA:
+            node = each.node
+            name = node_name(node.path, node.name, node.op_type, node.index)
+            unit = units.latency_unit([node.self_ns])
+            told = f"{op_type} {name}: {units.percent(each.share)}, {units.number(node.self_ns, unit)} {unit.name}"
+            parts.append(_rectangle(area, f"{css} node", told))
+    if has_head:
+        room = int((box.width - 8) / _CHARACTER)
+        shown = next((each for each in (title, f"{op_type} {units.percent(share)}", op_type) if len(each) <= room), "")
+        parts.append(svg.text(round(box.x + 4, 1), round(box.y + _HEAD - 3, 1), shown, "area-name"))
+    return parts
+
+
+def _rectangle(box: Box, css: str, title: str) -> str:
+    return svg.rectangle((box.x, box.y, box.width, box.height), css, title)
