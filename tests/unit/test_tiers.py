@@ -19,7 +19,9 @@ from onnxdyno.analysis.requirements import (
     tiers,
 )
 from onnxdyno.analysis.requirements.of_run import tiers_of
+from onnxdyno.analysis.requirements.predicting import predict_load
 from onnxdyno.domain.cost import Count, NodeWork
+from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.findings import Choice, Estimate, NodeFinding, PointFinding, Tier
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import BenchmarkSpec, Point
@@ -264,7 +266,7 @@ def test_a_cpu_run_gives_gpus_arithmetic_and_says_so() -> None:
     minimum, recommended, optimal = of_run(make.point_finding(at(1)), target_ms=50)
     assert minimum.basis == "memory"
     assert recommended.basis == optimal.basis == "extrapolated"
-    assert "a cpu run says nothing of these GPUs" in recommended.evidence
+    assert "this run has no times for these GPUs" in recommended.evidence
     assert "no profile: by arithmetic alone" in recommended.evidence
 
 
@@ -296,3 +298,19 @@ def test_nothing_measured_gives_three_abstentions() -> None:
 
 def test_no_page_of_ours_speaks_of_circular_references() -> None:
     assert "<circular reference" not in repr(tiers(load(), load(8), goal()))
+
+
+def test_a_cpu_that_was_measured_pins_other_cpus_and_no_gpu() -> None:
+    host = MeasuredOn(
+        device_id="xeon-8375c",
+        latency_ns=Estimate(value=80e6),
+        evidence="run R",
+        nodes=tuple(replace(CONV, latency_ns=8e6) for _ in range(10)),
+    )
+    known = load(hosts={host.device_id: host})
+    other = predict_load(known, "xeon-8488c", "fp32", shipped())
+    assert (other.source_id, other.notes[0]) == ("xeon-8375c", "run R")
+    gpu = predict_load(known, "t4", "fp32", shipped())
+    assert (gpu.source_id, gpu.notes[0]) == (None, "arithmetic of model.onnx")
+    with pytest.raises(SpecError, match="nothing to predict from: not counted"):
+        predict_load(load(nodes=(), nodes_reason="not counted"), "t4", "fp32", shipped())

@@ -169,14 +169,16 @@ def measure(
 
 
 def _costs(run: BenchmarkRun) -> tuple[Cost, ...]:
-    """By the model's own arithmetic at every planned point; of a huge graph only at the base."""
+    """By the model's own arithmetic at every planned point; of a huge graph only at the base.
+
+    Its nodes are kept, for what is predicted of other devices, while they are few enough at all points together.
+    """
     is_huge = run.signature.node_count > MOST_NODES
     points = (run.plan.base,) if is_huge else (run.plan.base, *run.plan.points)
-    path = run.plan.model.path
-    return tuple(
-        replace(cost_at(path, run.signature, sizes), nodes=())
-        for sizes in dict.fromkeys(point.sizes for point in points)
-    )
+    sizes = tuple(dict.fromkeys(point.sizes for point in points))
+    kept = sizes if run.signature.node_count * len(sizes) <= MOST_NODES else () if is_huge else (run.plan.base.sizes,)
+    found = (cost_at(run.plan.model.path, run.signature, each) for each in sizes)
+    return tuple(cost if cost.sizes in kept else replace(cost, nodes=()) for cost in found)
 
 
 def _work(run: BenchmarkRun) -> tuple[tuple[NodeWork, ...], ...]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from onnxdyno.analysis.choices import target_of
 from onnxdyno.analysis.prediction import ProfileNode
 from onnxdyno.analysis.requirements import tiers, without
+from onnxdyno.analysis.requirements.arithmetic import arithmetic_nodes
 from onnxdyno.analysis.requirements.asking import dtype_of
 from onnxdyno.analysis.requirements.records import Goal, Load, MeasuredOn, Target
 from onnxdyno.domain.devices import DeviceKind
@@ -48,7 +49,7 @@ def _load(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding
     where = f"run {run.origin.run_id}, {at.point.key}"
     device = run.plan.device
     own = find_accelerator(device.name, device.memory_bytes) if device.kind is DeviceKind.CUDA else None
-    work, reason = work_nodes(profile.nodes if profile is not None else (), where)
+    nodes, reason, what = _nodes(run, at, profile, where)
     measured = {}
     if own is not None:
         measured[own.id] = MeasuredOn(
@@ -61,8 +62,8 @@ def _load(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding
     return Load(
         sizes=at.point.sizes,
         items=at.items or 1,
-        evidence=f"{where}: arithmetic of the profiled nodes, as a {device.kind.value} run says nothing of these GPUs",
-        nodes=work if own is None else (),
+        evidence=f"{where}: {what}, as this run has no times for these GPUs",
+        nodes=nodes,
         nodes_reason=reason,
         weights_bytes=run.signature.weight_bytes,
         activation_bytes=at.activation_peak_bytes.value,
@@ -70,6 +71,18 @@ def _load(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding
         host_peak_bytes=at.peak_memory_bytes if device.kind is DeviceKind.CPU else None,
         measured=measured,
     )
+
+
+def _nodes(
+    run: BenchmarkRun, at: PointFinding, profile: ProfileFinding | None, where: str
+) -> tuple[tuple[ProfileNode, ...], str | None, str]:
+    """The file's own arithmetic at this point where it was kept, else that of the profiled nodes; and which it is."""
+    cost = next((each for each in run.costs if each.sizes == at.point.sizes and each.nodes), None)
+    if cost is not None:
+        found, reason = arithmetic_nodes(cost)
+        return found, reason, f"arithmetic of the file's {len(found)} nodes"
+    found, reason = work_nodes(profile.nodes if profile is not None else (), where)
+    return found, reason, f"arithmetic of the {len(found)} profiled nodes"
 
 
 def timed_nodes(nodes: Sequence[NodeFinding]) -> tuple[ProfileNode, ...]:
