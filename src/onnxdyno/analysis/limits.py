@@ -36,7 +36,7 @@ _LIKE = {
 _MOVERS = frozenset({"Gather", "Transpose", "Concat", "Where", "Resize", "ReorderInput", "ReorderOutput"})
 """They compute nothing: a rate below the bandwidth is what their pattern of access makes of it."""
 _MOVES_LIKE = {"ReorderInput": "Transpose", "ReorderOutput": "Transpose"}
-_READS_MOST = 4.0
+_COPIED = 50.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,11 @@ def limits_of(found: NodeFinding, ceilings: Ceilings, model_weight_bytes: int) -
     work, node = found.work, found.node
     times = executions(found)
     written = max(float(work.written_bytes or 0), float((node.output_bytes or 0) * times))
+    weights = _weight_bytes(found, times) * _steps(found)
     moved = float(work.read_bytes or 0) + (written if work.written_bytes else 0.0)
-    weights = _weight_bytes(found, times)
+    moved += weights * (1 - 1 / _steps(found))
+    if not moved and _has_copied(found, ceilings):
+        moved = 2.0 * (node.output_bytes or 0)
     memory = _memory(moved, weights, times, ceilings, model_weight_bytes)
     if node.op_type in _MOVERS and memory is not None:
         memory = _longest(memory, _by_elements(found, ceilings, _MOVES_LIKE.get(node.op_type, node.op_type), times))
@@ -144,6 +147,18 @@ def _memory(moved: float, weights: float, times: int, ceilings: Ceilings, model_
         low_ns=one.low_ns + other.low_ns,
         high_ns=one.high_ns + other.high_ns,
     )
+
+
+def _steps(found: NodeFinding) -> int:
+    """How often a recurrent operator reads its weights: once a step."""
+    shapes = shapes_of(found.node.input_shapes)
+    return max(1, shapes[0][1][0]) if found.node.op_type in _RECURRENT and shapes and shapes[0][1] else 1
+
+
+def _has_copied(found: NodeFinding, ceilings: Ceilings) -> bool:
+    """Whether a node that could have been a view took far longer than its start: it copied, to an output say."""
+    dispatch = ceilings.find(CeilingKind.DISPATCH, DISPATCH)
+    return dispatch is not None and found.node.self_ns > _COPIED * (dispatch.value or 0.0)
 
 
 def _weight_bytes(found: NodeFinding, times: int) -> float:

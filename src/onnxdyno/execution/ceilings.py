@@ -10,10 +10,11 @@ from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Variant
 from onnxdyno.execution.workshop import Workshop, attempt
 from onnxdyno.intervals import median_half_width, quantile
-from onnxdyno.ports import BoundRun, ClockNs
+from onnxdyno.ports import BoundRun, ClockNs, Sighting, Witness
 
 LEAST_CALLS, MOST_CALLS = 5, 20_000
 LEAST_NS, MOST_NS = 60_000_000, 400_000_000
+LONG_NS = 1_000_000
 HALF_WIDTH = 0.01
 GOOD_SHARE = 0.25
 """Which quantile of the calls a ceiling rests on: neighbours only ever make a call longer."""
@@ -45,7 +46,7 @@ def _read(micro: Micro, assignment: Assignment, shop: Workshop) -> CeilingReadin
         path.unlink()
     if micro.dtype == FLOAT16:
         _check_kernel(micro, operators_of(ran))
-    call_ns = time_calls(loaded.bind(feeds, Variant.DEVICE), shop.clock)
+    call_ns = time_calls(loaded.bind(feeds, Variant.DEVICE), shop.clock, shop.witness_of(assignment.threads))
     return CeilingReading(micro=micro.name, launch=assignment.launch, call_ns=call_ns)
 
 
@@ -56,23 +57,39 @@ def _check_kernel(micro: Micro, ran: tuple[str, ...]) -> None:
         raise PointError(PointState.UNSUPPORTED, told)
 
 
-def time_calls(call: BoundRun, clock: ClockNs) -> float:
-    """The lower quartile of as many calls as make their median steady, or as fit in 0.4 s (at least five)."""
-    for _ in range(3):
+def time_calls(call: BoundRun, clock: ClockNs, witness: Witness) -> float:
+    """The lower quartile of as many calls as make their median steady, or as fit in 0.4 s (at least five).
+
+    A call long enough to lose its core on the way is told without the time that it was ready and had none.
+    """
+    for _ in range(2):
         call()
+    began_ns = clock()
+    call()
+    is_long = clock() - began_ns > LONG_NS
     raw, settle = call.raw, call.settle
     samples_ns: list[int] = []
     began_ns = clock()
     window = 1
     while not _is_enough(samples_ns, clock() - began_ns):
         for _ in range(window):
+            before = witness() if is_long else None
             at_ns = clock()
             raw()
-            samples_ns.append(clock() - at_ns)
+            took_ns = clock() - at_ns
+            samples_ns.append(took_ns if before is None else took_ns - waited_ns(before, witness()))
             if settle is not None:
                 settle()
         window = min(2 * window, 1000)
     return quantile(sorted(samples_ns), GOOD_SHARE)
+
+
+def waited_ns(before: Sighting, after: Sighting) -> int:
+    """The longest that one thread was ready to run and had no core; 0 where the kernel does not say."""
+    earlier = dict(before.waits_ns or ())
+    return max(
+        (waits_ns - earlier[thread] for thread, waits_ns in after.waits_ns or () if thread in earlier), default=0
+    )
 
 
 def _is_enough(samples_ns: list[int], spent_ns: int) -> bool:
