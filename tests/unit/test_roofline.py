@@ -1,6 +1,7 @@
 """Verdicts of nodes and models by ceilings that are known exactly."""
 
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 
@@ -12,6 +13,7 @@ from onnxdyno.domain.devices import Device, Fact
 from onnxdyno.domain.findings import NodeFinding, ProfileFinding
 from onnxdyno.domain.verdicts import Advice, Bound, Move, Roofline
 from onnxdyno.reporting import rooflines
+from onnxdyno.reporting.roofline_plot import roofline_plot
 
 CPU = cpu_device(threads=1)
 MIB = 2**20
@@ -201,3 +203,35 @@ def test_the_document_gives_every_null_its_reason() -> None:
     for each in rooflines.roofline_document("m.onnx", judged, ceilings())["nodes"]:
         nulls = {key for key, value in each.items() if value is None}
         assert nulls == set(each["reasons"])
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(text: str) -> ElementTree.Element:
+    """The picture as elements."""
+    return ElementTree.fromstring(text.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))  # noqa: S314
+
+
+def test_nodes_are_circles_by_time_and_ceilings_are_lines() -> None:
+    longer = replace(GEMV, node=replace(GEMV.node, self_ns=9_000_000))
+    text = roofline_plot(verdict(GEMM, longer), ceilings())
+    assert text is not None
+    circles = drawn(text).findall(f"{SVG}circle")
+    radius = {
+        circle.get("class"): float(circle.get("r") or 0) for circle in circles if float(circle.get("r") or 0) != 5
+    }
+    assert radius["node memory"] > radius["node compute"]
+    assert {line.get("class") for line in drawn(text).findall(f"{SVG}line")} >= {"roof", "slope", "grid", "leader"}
+
+
+def test_a_model_without_flops_has_no_picture() -> None:
+    assert roofline_plot(verdict(COPY), ceilings()) is None
+
+
+def test_hostile_names_are_text() -> None:
+    hostile = replace(GEMM, node=replace(GEMM.node, name='<script>alert("x")</script>' * 3))
+    text = roofline_plot(verdict(hostile), ceilings())
+    assert text is not None
+    assert "<script" not in text
+    drawn(text)

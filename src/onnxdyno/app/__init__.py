@@ -7,8 +7,9 @@ survey > claim > take > pull > prepare > inspect > plan > measure > analyse > st
 from onnxdyno.app.by_hand import Inspection, bench, inspection, query, read_spec, write_page, write_text
 from onnxdyno.app.ceilings import calibrate, stored_ceilings
 from onnxdyno.app.copying import prepare
+from onnxdyno.app.judging import known_roofline
 from onnxdyno.app.places import device, devices, open_store
-from onnxdyno.app.roofline import Judgement, known_roofline, roofline
+from onnxdyno.app.roofline import Judgement, roofline
 from onnxdyno.app.sizing import Loads, Sized, predictions, requirements
 from onnxdyno.app.steps import (
     Pulled,

@@ -9,6 +9,7 @@ from onnxdyno import planning, settings
 from onnxdyno.adapters import local
 from onnxdyno.app import places
 from onnxdyno.app.copying import prepare
+from onnxdyno.app.judging import known_roofline
 from onnxdyno.app.steps import Pulled, Tell, analyse, inspect, measure, plan, report, store
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.devices import Device
@@ -90,7 +91,7 @@ def read_spec(path: Path) -> dict[str, Any]:
 
 def write_page(path: Path, run: BenchmarkRun, findings: Findings) -> None:
     """The one-page summary as a file of its own. Raises `InfrastructureError`."""
-    write_text(path, html.page(run, findings), "--html")
+    write_text(path, html.page(run, findings, known_roofline(run, findings)), "--html")
 
 
 def write_text(path: Path, text: str, option: str) -> None:

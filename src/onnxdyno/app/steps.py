@@ -9,6 +9,7 @@ from typing import Any
 
 from onnxdyno import analysis, launching, planning, registry, settings
 from onnxdyno.app import places
+from onnxdyno.app.judging import known_roofline
 from onnxdyno.domain.claims import Candidate, Claim
 from onnxdyno.domain.cost import Cost, NodeWork
 from onnxdyno.domain.devices import Device
@@ -213,7 +214,7 @@ def report(run: BenchmarkRun, findings: Findings, *, results_uri: str) -> Report
     bodies = {
         "json": documents.dumps(documents.bench_document(run, findings)),
         "md": page,
-        "html": html.page(run, findings),
+        "html": html.page(run, findings, known_roofline(run, findings)),
     }
     uris = []
     for form, body in bodies.items():

@@ -49,6 +49,10 @@ def roofline(
     device: DeviceId = None,
     threads: ThreadCount = None,
     budget: Annotated[float | None, typer.Option(help="Seconds for the model.", show_default="20")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Also write the one-page summary with the plot to this file.", show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what bounds a model here, arithmetic, memory or starting nodes, and what could be gained.
@@ -70,3 +74,5 @@ def roofline(
             screen.show(terminal.sheet(rooflines.roofline_grid(model.name, found.roofline)))
             for text in rooflines.advice_lines(found.roofline):
                 screen.write(f"  {text}")
+        if html is not None:
+            house.write_page(html, found.run, found.findings)

@@ -6,13 +6,16 @@ from functools import cache
 from importlib.resources import files
 
 from onnxdyno.analysis.choices import target_of
+from onnxdyno.domain.ceilings import Ceilings
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.runs import BenchmarkRun
-from onnxdyno.reporting import charts, prose, reading_grids, safe, treemap, units
+from onnxdyno.domain.verdicts import Roofline
+from onnxdyno.reporting import charts, prose, reading_grids, rooflines, safe, treemap, units
 from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting.grid import Cell, Column, Grid
 from onnxdyno.reporting.points import Sweep, sweeps
+from onnxdyno.reporting.roofline_plot import roofline_plot
 from onnxdyno.reporting.tiers import tiers_grid
 
 _STATE_CSS = {state.value: "ok" if state is PointState.OK else "soft" for state in PointState if state.is_measured}
@@ -20,8 +23,8 @@ _STATE_CSS |= {state.value: "none" for state in PointState if not state.is_measu
 _STATE_CSS |= {PointState.NOT_APPLICABLE.value: "na"}
 
 
-def page(run: BenchmarkRun, findings: Findings) -> str:
-    """The whole page of one run."""
+def page(run: BenchmarkRun, findings: Findings, judged: tuple[Roofline, Ceilings] | None = None) -> str:
+    """The whole page of one run; with its roofline where its device is calibrated."""
     name = safe.html(run.plan.model.ref.name)
     body = (
         _header(run),
@@ -29,6 +32,7 @@ def page(run: BenchmarkRun, findings: Findings) -> str:
         _charts(run, findings),
         _points(run, findings),
         f'<div class="pair">{_nodes(findings)}{_choices(run, findings)}</div>',
+        _roofline(judged),
         _areas(findings),
         _memory(run, findings),
         _table_section(reading_grids.cold_grid(findings)) if findings.cold else "",
@@ -124,6 +128,16 @@ def _areas(findings: Findings) -> str:
         return ""
     caption = "area = self time with the profiler on; a box for each operator type, in it one for each node"
     return _section("Where the time goes", caption, f"<figure>{picture}</figure>")
+
+
+def _roofline(judged: tuple[Roofline, Ceilings] | None) -> str:
+    picture = roofline_plot(*judged) if judged is not None else None
+    if judged is None or picture is None:
+        return ""
+    told = "".join(f"<li>{safe.html(each)}</li>" for each in rooflines.advice_lines(judged[0]))
+    notes = f'<ul class="notes">{told}</ul>' if told else ""
+    said = f"Bound by {rooflines.verdict_line(judged[0])}. Lines are this device's own measured ceilings."
+    return _section("Roofline", said, f'<figure class="wide">{picture}</figure>{notes}')
 
 
 def _choices(run: BenchmarkRun, findings: Findings) -> str:

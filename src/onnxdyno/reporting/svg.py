@@ -105,6 +105,17 @@ def dot(x: float, y: float, css: str, title: str) -> str:
     return f'<circle cx="{x:g}" cy="{y:g}" r="3" class="{css}"><title>{safe.html(title)}</title></circle>'
 
 
+def disc(x: float, y: float, radius: float, css: str, title: str) -> str:
+    """A filled circle of any size with a tooltip."""
+    return f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" class="{css}"><title>{safe.html(title)}</title></circle>'
+
+
+def turned_text(x: float, y: float, content: str, css: str, degrees: float) -> str:
+    """One line of text along a slope."""
+    turn = f'transform="rotate({degrees:.1f} {x:g} {y:g})"'
+    return f'<text x="{x:g}" y="{y:g}" class="{css}" {turn}>{safe.html(content)}</text>'
+
+
 def cross(x: float, y: float, css: str, title: str) -> str:
     """A small × with a tooltip: a point without a number."""
     shape = f"M{x - 3.5:g} {y - 3.5:g}l7 7m0-7l-7 7"
