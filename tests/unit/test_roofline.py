@@ -110,7 +110,8 @@ def test_a_copy_without_flops_is_bound_by_memory_and_a_tiny_node_by_its_launch()
 
 
 def test_softmax_in_the_cache_is_bound_by_arithmetic_although_its_intensity_is_low() -> None:
-    softmax = found("Softmax", 5 * 65_536, 262_144, 262_144, shapes=("float[64,1024]", "float[64,1024]"))
+    sizes = ("float[64,1024]", "float[64,1024]")
+    softmax = found("Softmax", 5 * 65_536, 262_144, 262_144, shapes=sizes, self_ns=70_000)
     assert bounds(verdict(softmax)) == [Bound.COMPUTE]
     assert verdict(softmax).nodes[0].intensity_flop_per_byte == pytest.approx(0.625)
 
@@ -119,6 +120,16 @@ def test_a_class_that_flips_within_the_ceilings_intervals_is_balanced() -> None:
     even = found("MatMul", 10_000_000, 10_000_000 - 256, 256)
     assert bounds(verdict(even, known=ceilings(spread=0.0))) != [Bound.BALANCED]
     assert bounds(verdict(even, known=ceilings(spread=0.9))) == [Bound.BALANCED]
+
+
+def test_a_kernel_slower_than_its_margin_is_no_evidence_for_either_limit() -> None:
+    near = found("MatMul", 10**8, 4 * MIB, MIB, self_ns=20_000_000)
+    judged = verdict(near).nodes[0]
+    assert judged.margin is not None
+    assert judged.margin < 1 / (judged.efficiency or 1)
+    assert judged.bound is Bound.BALANCED
+    assert judged.reason is not None
+    assert bounds(verdict(replace(GEMM, node=replace(GEMM.node, self_ns=60_000_000)))) == [Bound.COMPUTE]
 
 
 def test_a_loop_is_bound_by_running_its_graph() -> None:

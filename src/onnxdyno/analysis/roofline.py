@@ -16,6 +16,8 @@ _HOLDS_GRAPHS = frozenset({"Loop", "If", "Scan", "SequenceMap"})
 _LANES = 16
 """Elements that one thread of a CPU works on at once, roughly: below as many for each thread, threads idle."""
 _IDLE = 0.5
+_UNEXPLAINED = 0.25
+"""Of what the ceilings allow: below it a kernel is so slow that the nearer limit may not be what holds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +89,16 @@ def _judged(
     efficiency = allowed_ns / self_ns if self_ns else None
     if bound is not Bound.LAUNCH and _is_idle(found, threads, efficiency, device):
         bound = Bound.OCCUPANCY
+    reason = None
+    if bound in (Bound.COMPUTE, Bound.MEMORY) and efficiency and efficiency < min(_UNEXPLAINED, 1 / margin):
+        bound = Bound.BALANCED
+        reason = f"it takes {1 / efficiency:.2g} times what the ceilings allow, more than lies between them"
     flops = found.work.flops
     verdict = NodeVerdict(
         found=found,
         bound=bound,
         margin=margin,
+        reason=reason,
         compute=compute,
         memory=memory,
         launch=launch,
