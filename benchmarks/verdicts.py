@@ -26,12 +26,13 @@ from onnxdyno import planning
 from onnxdyno.adapters.ort import OrtRuntime
 from onnxdyno.analysis.nodes import profile_finding
 from onnxdyno.analysis.roofline import judge
+from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import Ceilings
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.plan import BenchmarkSpec, Point, Variant
 from onnxdyno.domain.runs import Progress
 from onnxdyno.domain.sessions import AS_USERS_GET_IT
-from onnxdyno.domain.verdicts import Bound, Roofline
+from onnxdyno.domain.verdicts import Roofline
 from onnxdyno.graphs.cost import cost_at
 from onnxdyno.graphs.matching import match
 from onnxdyno.graphs.signature import signature_of

@@ -12,12 +12,12 @@ from onnxdyno.adapters.ort import OrtRuntime
 from onnxdyno.adapters.processes import DeviceLock, ProcessLauncher
 from onnxdyno.analysis.ceilings import ceilings_from
 from onnxdyno.domain.assignments import Assignment, Pass, Turn
+from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import CeilingReading, Ceilings, fingerprint_sha256
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.domain.micros import micros
 from onnxdyno.domain.outcomes import Skipped
 from onnxdyno.domain.plan import Point, Protocol, Variant
-from onnxdyno.domain.verdicts import Bound
 from onnxdyno.launching.driving import Limits, drive
 
 CACHES = host.cache_bytes(0) or (32 * 2**10, 2**20, 16 * 2**20)

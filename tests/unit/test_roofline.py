@@ -7,11 +7,12 @@ import pytest
 
 from factories import cpu_device, gpu_device, node, point
 from onnxdyno.analysis.roofline import Datasheet, judge, why_not
+from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings, fingerprint_sha256
 from onnxdyno.domain.cost import NodeWork
 from onnxdyno.domain.devices import Device, Fact
 from onnxdyno.domain.findings import NodeFinding, ProfileFinding
-from onnxdyno.domain.verdicts import Advice, Bound, Move, Roofline
+from onnxdyno.domain.verdicts import Advice, Move, Roofline
 from onnxdyno.reporting import rooflines
 from onnxdyno.reporting.roofline_plot import roofline_plot
 

@@ -5,10 +5,11 @@ from itertools import groupby
 from math import ceil, isfinite
 
 from onnxdyno.analysis.limits import Limits, rate_label
+from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import CeilingKind, Ceilings
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.micros import FLOAT32, INT8
-from onnxdyno.domain.verdicts import Advice, Bound, Move, NodeVerdict
+from onnxdyno.domain.verdicts import Advice, Move, NodeVerdict
 
 Judged = Sequence[tuple[NodeVerdict, Limits | None]]
 

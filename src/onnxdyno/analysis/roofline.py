@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from onnxdyno.analysis.advice import advise
 from onnxdyno.analysis.limits import Limits, limits_of
+from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import Ceilings, fingerprint_sha256
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.findings import NodeFinding, ProfileFinding
 from onnxdyno.domain.operators import COPY_OPS
-from onnxdyno.domain.verdicts import Bound, NodeVerdict, Roofline, Span
+from onnxdyno.domain.verdicts import NodeVerdict, Roofline, Span
 
 _HOLDS_GRAPHS = frozenset({"Loop", "If", "Scan", "SequenceMap"})
 _LANES = 16

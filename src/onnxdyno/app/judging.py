@@ -1,5 +1,7 @@
 """What stored ceilings say of a run."""
 
+from dataclasses import replace
+
 from onnxdyno.analysis.roofline import Datasheet, judge
 from onnxdyno.app.ceilings import stored_ceilings
 from onnxdyno.domain.ceilings import Ceilings
@@ -17,6 +19,28 @@ def known_roofline(run: BenchmarkRun, findings: Findings) -> tuple[Roofline, Cei
         return None
     ceilings = stored_ceilings(run.plan.device, run.plan.threads)
     return None if ceilings is None else (judged(run, findings, ceilings), ceilings)
+
+
+def with_verdicts(run: BenchmarkRun, findings: Findings) -> Findings:
+    """The findings with what bounds the first profile and each of its nodes, where the device was calibrated before."""
+    known = known_roofline(run, findings)
+    if known is None:
+        return findings
+    roofline, _ = known
+    first, *others = findings.profiles
+    verdicts = {verdict.found: verdict for verdict in roofline.nodes}
+    nodes = tuple(
+        replace(node, bound=verdicts[node].bound, bound_reason=verdicts[node].reason) if node in verdicts else node
+        for node in first.nodes
+    )
+    judged_first = replace(
+        first,
+        nodes=nodes,
+        bound=roofline.bound,
+        bound_margin=roofline.margin,
+        bound_reason=None if roofline.bound else roofline.reason,
+    )
+    return replace(findings, profiles=(judged_first, *others))
 
 
 def judged(run: BenchmarkRun, findings: Findings, ceilings: Ceilings) -> Roofline:

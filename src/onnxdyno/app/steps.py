@@ -9,7 +9,7 @@ from typing import Any
 
 from onnxdyno import analysis, launching, planning, registry, settings
 from onnxdyno.app import places
-from onnxdyno.app.judging import known_roofline
+from onnxdyno.app.judging import known_roofline, with_verdicts
 from onnxdyno.domain.claims import Candidate, Claim
 from onnxdyno.domain.cost import Cost, NodeWork
 from onnxdyno.domain.devices import Device
@@ -193,8 +193,8 @@ def _work(run: BenchmarkRun) -> tuple[tuple[NodeWork, ...], ...]:
 
 
 def analyse(run: BenchmarkRun) -> Findings:
-    """Pure: everything derived from the samples."""
-    return analysis.analyse(run)
+    """Everything derived from the samples; with what bounds them, where this device has been calibrated."""
+    return with_verdicts(run, analysis.analyse(run))
 
 
 def store(run: BenchmarkRun, findings: Findings, *, results_uri: str) -> str:

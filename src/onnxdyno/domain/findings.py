@@ -4,11 +4,13 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from onnxdyno.domain.axes import AxisSizes
+from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.cost import Count, NodeWork
 from onnxdyno.domain.outcomes import Flag, NodeTiming, PointState
 from onnxdyno.domain.plan import Point
 from onnxdyno.domain.sessions import Optimisation
 
+NOT_CALIBRATED = "the device has no measured ceilings: run onnxdyno calibrate"
 NOT_COUNTED = Count(value=None, reason="the cost of this point was not counted")
 
 NO_WORK = NodeWork(flops=None, read_bytes=None, written_bytes=None, basis=None, reason="the nodes were not matched")
@@ -127,6 +129,9 @@ class NodeFinding:
     node: NodeTiming
     share: float
     work: NodeWork = NO_WORK
+    bound: Bound | None = None
+    """What its time follows by the device's measured ceilings; None has a reason."""
+    bound_reason: str | None = NOT_CALIBRATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +164,10 @@ class ProfileFinding:
     """On a GPU: nodes that copy between host and device, and their time."""
     copy_ns: int | None = None
     copies_reason: str | None = None
+    bound: Bound | None = None
+    """What the time of the whole follows, and how far it is from anything else; None has a reason."""
+    bound_margin: float | None = None
+    bound_reason: str | None = NOT_CALIBRATED
 
 
 class ColdPhase(StrEnum):

@@ -3,23 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.findings import NodeFinding
 from onnxdyno.domain.plan import Point
-
-
-class Bound(StrEnum):
-    """What the time follows. `balanced`: two of them lie within each other's intervals.
-
-    `copy`: between host and device. `fallback`: on the CPU in a GPU's session. `occupancy`: too little parallel work.
-    """
-
-    COMPUTE = "compute"
-    MEMORY = "memory"
-    LAUNCH = "launch"
-    COPY = "copy"
-    FALLBACK = "fallback"
-    OCCUPANCY = "occupancy"
-    BALANCED = "balanced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -260,6 +260,8 @@ def profile_caption(profile: ProfileFinding) -> str:
         parts.append(f"nodes cover {units.percent(profile.coverage)} of the unprofiled median")
     if profile.overhead is not None:
         parts.append(f"the profiler added {units.percent(profile.overhead)}")
+    if profile.bound is not None:
+        parts.append(f"bound by {profile.bound.value}")
     if profile.reason:
         parts.append(profile.reason)
     return "; ".join(parts)

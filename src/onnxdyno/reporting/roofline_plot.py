@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import atan2, degrees, sqrt
 
+from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings
 from onnxdyno.domain.micros import FLOAT32, INT8, STREAM
-from onnxdyno.domain.verdicts import Bound, NodeVerdict, Roofline
+from onnxdyno.domain.verdicts import NodeVerdict, Roofline
 from onnxdyno.reporting import svg, units
 from onnxdyno.reporting.ceilings import rate
 from onnxdyno.reporting.grid import node_name

@@ -100,6 +100,8 @@ def node_rows(run: BenchmarkRun, findings: Findings) -> tuple[NodeRow, ...]:
             written_bytes=finding.work.written_bytes,
             work_basis=finding.work.basis,
             work_reason=finding.work.reason,
+            bound=finding.bound,
+            bound_reason=finding.bound_reason,
             input_shapes=finding.node.input_shapes,
             output_shapes=finding.node.output_shapes,
             is_complete=profile.is_complete,
@@ -273,6 +275,9 @@ def _profile(run: BenchmarkRun, finding: ProfileFinding) -> ProfileEntry:
         arena_peak_bytes=raw.arena_peak_bytes if raw else None,
         arena_held_bytes=raw.arena_held_bytes if raw else None,
         arena_reason=raw.arena_reason if raw else None,
+        bound=finding.bound,
+        bound_margin=finite(finding.bound_margin),
+        bound_reason=finding.bound_reason,
     )
 
 

@@ -41,7 +41,8 @@ class ProfileEntry:
 
     `matched_share`: share of the time whose nodes have FLOPs. `cpu_share`, `copy_nodes`, `copy_ms`: on a GPU, the
     share of the host's time on nodes of the CPU provider, and the nodes that copy between host and device. `arena_...`:
-    the most that the runtime's own allocator had in use and held.
+    the most that the runtime's own allocator had in use and held. `bound`: what the whole time follows by the device's
+    measured ceilings, `bound_margin` times any other limit.
     """
 
     variant: str
@@ -61,6 +62,9 @@ class ProfileEntry:
     arena_peak_bytes: int | None
     arena_held_bytes: int | None
     arena_reason: str | None
+    bound: str | None
+    bound_margin: float | None
+    bound_reason: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +316,11 @@ class NodeRow:
         str | None, "How those were found: `name` of the file's node, `fused` (a sum of them), `shapes`; null = not."
     ]
     work_reason: Annotated[str | None, "Why one of them is null."]
+    bound: Annotated[
+        str | None,
+        "What its time follows by the device's own ceilings: `compute`, `memory`, `launch` … (docs/roofline.md).",
+    ]
+    bound_reason: Annotated[str | None, "Why `bound` is null, or what it rests on."]
     input_shapes: Annotated[str, "dtypes and shapes of its inputs."]
     output_shapes: Annotated[str, "dtypes and shapes of its outputs."]
     is_complete: Annotated[bool, "False: the profile was cut; whole runs only."]

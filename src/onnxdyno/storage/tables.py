@@ -103,6 +103,9 @@ _PROFILE = pa.struct(
         _maybe("arena_peak_bytes", _INT),
         _maybe("arena_held_bytes", _INT),
         _maybe("arena_reason", _TEXT),
+        _maybe("bound", _TEXT),
+        _maybe("bound_margin", _REAL),
+        _maybe("bound_reason", _TEXT),
     ]
 )
 _FIELDS: Mapping[str, Sequence[Any]] = {
@@ -237,6 +240,8 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         _maybe("written_bytes", _INT),
         _maybe("work_basis", _TEXT),
         _maybe("work_reason", _TEXT),
+        _maybe("bound", _TEXT),
+        _maybe("bound_reason", _TEXT),
         _some("input_shapes", _TEXT),
         _some("output_shapes", _TEXT),
         _some("is_complete", _FLAG),
