@@ -13,7 +13,7 @@ from commands import CASES, Ran
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "bench.schema.json").read_text())
 ERROR_SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "error.schema.json").read_text())
-QUICK = ("--json", "--budget", "8", "--launches", "1")
+QUICK = ("--json", "--budget", "6", "--launches", "1")
 MEASURED = frozenset({"ok", "noisy", "not_steady", "unconverged", "disturbed"})
 
 REFUSED = {

@@ -72,7 +72,9 @@ def test_a_bench_with_out_can_be_asked_with_sql_and_read_as_a_page(
     onnxdyno: Callable[..., Ran], tmp_path: Path
 ) -> None:
     for _ in range(2):
-        ran = onnxdyno("bench", MODEL, "--budget", "10", "--out", "file:results", "--html", "page.html")
+        ran = onnxdyno(
+            "bench", MODEL, "--budget", "10", "--precision", "1", "--out", "file:results", "--html", "page.html"
+        )
         assert ran.code == 0
     asked = onnxdyno(
         "query", "SELECT state, count(*) n FROM points GROUP BY 1 ORDER BY 2", "--results", "file:results", "--json"

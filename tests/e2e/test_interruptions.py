@@ -16,7 +16,18 @@ from commands import CASES, Ran
 from onnxdyno.adapters import host
 
 MODEL = CASES / "nhwc_dynamic.onnx"
-ARGUMENTS = ("bench", str(MODEL), "--out", "file:results", "--budget", "20", "--batch", "1,2,4,8,16")
+ARGUMENTS = (
+    "bench",
+    str(MODEL),
+    "--out",
+    "file:results",
+    "--budget",
+    "20",
+    "--precision",
+    "1",
+    "--batch",
+    "1,2,4,8,16",
+)
 
 
 def pieces(folder: Path) -> dict[str, int]:

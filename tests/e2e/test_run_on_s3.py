@@ -13,7 +13,7 @@ import pytest
 from commands import CASES, Ran, run_onnxdyno
 from stores import S3Server, free_ports, running_s3_server
 
-SPEC = "budget_s: 6\nlaunches: 2\nbatch: [1, 2, 4, 8]\nresolution: [64x64]\n"
+SPEC = "budget_s: 6\nlaunches: 2\nprecision: 1\nbatch: [1, 2, 4, 8]\nresolution: [64x64]\n"
 
 
 @pytest.fixture(scope="module")
