@@ -11,7 +11,7 @@ LEAST_NS = 500_000_000
 """What two windows of short calls take, the least that shows a steady state."""
 MEMORY_CALLS = 2
 """Calls of a point in its memory process."""
-SHARE = 0.5
+SHARE = 0.75
 """Share of the time left that the least needs of all points may add up to: the rest is for better intervals."""
 MEMORY_SHARE = 0.35
 """Share of the budget after which no further memory process starts."""
