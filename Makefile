@@ -32,7 +32,7 @@ demo: $(STAMP)
 	@echo "Ask them: $(BIN)/onnxdyno query \"SELECT * FROM points\" --results file:demo/results"
 
 test: $(STAMP)
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist loadfile  # workers must collect in one order
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
