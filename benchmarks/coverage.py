@@ -1,43 +1,49 @@
 """Whether a full measurement says the same when it is made again: `python -m benchmarks.coverage [--quick]`.
 
-Three models at batch 1, each measured 30 times by `onnxdyno bench` (one point; 5 launches, further ones up to 10 while
-the interval of p50 is wider than 2 %; 9 s at most), by haoline's `run_batch_sweep_benchmark` (batch 1: 5 + 20 runs) and
-by a loop as one writes it by hand (10 + 100 runs), each in a fresh process, with the same number of threads, in a new
-random order each time. For each model: pairs of our intervals that overlap (aim: at least 90 %), our median half-width
-(aim: at most 2 %), and how far p50 of each tool is spread over the repeats. The others' figures carry no interval, so
-they cannot be held to anything but that spread.
+Three models at batch 1, each measured 30 times by `onnxdyno bench --launches 16 --spacing 20` (one point), by haoline's
+`run_batch_sweep_benchmark` (batch 1: 5 + 20 runs) and by a loop as one writes it by hand (10 + 100 runs), each in fresh
+processes, with the same number of threads. Six repeats of all three models run at a time: their launches take turns on
+the device by its lock, and those of the other tools stand among them, evenly over the same minutes. Five such groups
+come one after the other, so most pairs of repeats share no minute.
 
-At most 25 minutes on two quiet cores. Every repeat is kept in FOLDER as it ends; run again, it goes on where it stopped
+For each model: pairs of our intervals that overlap (aim: at least 90 %), our median half-width (aim: at most 2 %), and
+how far p50 of each tool is spread over the repeats. The others' figures carry no interval, so they cannot be held to
+anything but that spread.
+
+About 35 minutes on two quiet cores. Every repeat is kept in FOLDER as it ends; run again, it goes on where it stopped
 (`--minutes` bounds one run). Draws docs/images/spread.svg when it is complete.
 """
 
 import argparse
 import json
+import os
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Any
 
 from benchmarks import drawing, ours
-from benchmarks.others import FOLDER, haoline_sweep, plain_loop
+from benchmarks.others import FOLDER, Failed, haoline_sweep, plain_loop
 from benchmarks.real_models import REAL_MODELS, cache_folder, fetch
 from onnxdyno import app
+from onnxdyno.adapters.processes import DeviceLock
 from onnxdyno.reporting import svg
 
 REPEATS = 30
-BUDGET_S = 9.0
-LAUNCHES = 5
-PRECISION = 0.02
+TOGETHER = 6
+"""Repeats of every model that run in the same minutes."""
 OVERLAP_AIM = 0.9
 HALF_WIDTH_AIM = 0.02
-LIMIT_S = 300.0
+LIMIT_S = 1_200.0
+LOCK_S = 300.0
 TOOLS = ("onnxdyno", "haoline", "plain loop")
 
 
@@ -101,80 +107,166 @@ class Kept:
             lines.write(json.dumps(fields) + "\n")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How ours measures, and how many repeats."""
+
+    repeats: int
+    together: int
+    launches: int
+    spacing_s: float
+    launch_s: float
+
+    @property
+    def options(self) -> list[str]:
+        """Of `onnxdyno bench`. One interval is asked for, however wide: no further launches."""
+        budget_s = 3.0 + self.launches * self.launch_s
+        asked = {"--launches": self.launches, "--spacing": self.spacing_s, "--budget": budget_s, "--precision": 1}
+        return ["--batch", "1", *(str(part) for pair in asked.items() for part in pair)]
+
+
+WHOLE = Asked(repeats=REPEATS, together=TOGETHER, launches=16, spacing_s=20.0, launch_s=0.9)
+QUICK = Asked(repeats=2, together=2, launches=3, spacing_s=4.0, launch_s=0.9)
+
+
+@dataclass(slots=True, kw_only=True)
+class Begun:
+    """A bench of ours at work; it writes into files of its folder."""
+
+    subject: Subject
+    repeat: int
+    folder: Path
+    child: "subprocess.Popen[bytes]"
+    began_s: float
+
+    @property
+    def has_rested(self) -> bool:
+        """Whether its first launch is over: until then the next bench is not started."""
+        return self.child.poll() is not None or "resting" in (self.folder / "said").read_text(encoding="utf-8")
+
+    def result(self) -> Repeat:
+        """What it printed. Raises `Failed`."""
+        wall_s = time.monotonic() - self.began_s
+        if self.child.returncode:
+            said = (self.folder / "said").read_text(encoding="utf-8")[-400:]
+            raise Failed(command=f"bench {self.subject.name}", status=self.child.returncode, said=said)
+        point = json.loads((self.folder / "printed").read_text(encoding="utf-8"))["points"][0]
+        low_ms, high_ms = ours.interval(point) or (None, None)
+        return Repeat(
+            model=self.subject.name,
+            tool="onnxdyno",
+            repeat=self.repeat,
+            p50_ms=float(point["p50_ms"]),
+            wall_s=wall_s,
+            low_ms=low_ms,
+            high_ms=high_ms,
+            state=str(point["state"]),
+            launches=int(point["launches"]),
+        )
+
+
 def main() -> None:
     """Measure what is missing, then say what all of it shows."""
-    asked = _arguments()
-    folder = Path(asked.folder)
+    parser = argparse.ArgumentParser(prog="benchmarks.coverage", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="2 repeats of 3 launches: shows that it runs, no more")
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no further group after so long")
+    parser.add_argument("--folder", default=str(FOLDER.parent / ".bench" / "coverage"), help="where repeats are kept")
+    given = parser.parse_args()
+    asked = QUICK if given.quick else WHOLE
+    folder = Path(given.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    kept = Kept(path=folder / f"repeats-{app.device().device_class}{'-quick' if asked.quick else ''}.jsonl")
-    _measure(kept, repeats=asked.repeats, budget_s=asked.budget, until_s=time.monotonic() + 60 * asked.minutes)
+    kept = Kept(path=folder / f"apart-{app.device().device_class}{'-quick' if given.quick else ''}.jsonl")
+    _measure(kept, asked, until_s=time.monotonic() + 60 * given.minutes)
     found = kept.read()
     print(table(found, asked.repeats))
-    if all(_count(found, subject.name) >= asked.repeats for subject in SUBJECTS) and not asked.quick:
+    if all(_count(found, subject.name) >= asked.repeats for subject in SUBJECTS) and not given.quick:
         print(f"Drawn: {plot(found)}")
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks.coverage", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="3 repeats of 4 s: shows that it runs, proves nothing")
-    parser.add_argument("--minutes", type=float, default=25.0, help="begin nothing new after so long")
-    parser.add_argument("--folder", default=str(FOLDER.parent / ".bench" / "coverage"), help="where repeats are kept")
-    asked = parser.parse_args()
-    asked.repeats, asked.budget = (3, 4.0) if asked.quick else (REPEATS, BUDGET_S)
-    return asked
-
-
-def _measure(kept: Kept, *, repeats: int, budget_s: float, until_s: float) -> None:
-    done = {(each.model, each.tool, each.repeat) for each in kept.read()}
+def _measure(kept: Kept, asked: Asked, *, until_s: float) -> None:
     with tempfile.TemporaryDirectory(prefix="coverage-") as name:
         scratch = Path(name)
         paths = {each.name: fetch(each, scratch, cache_folder()) for each in REAL_MODELS if _is_subject(each.name)}
-        for repeat in range(repeats):
-            todo = [(subject, tool) for subject in SUBJECTS for tool in TOOLS]
-            random.Random(repeat).shuffle(todo)  # noqa: S311  an order, not a secret
-            for subject, tool in todo:
-                if (subject.name, tool, repeat) in done:
-                    continue
-                if time.monotonic() > until_s:
-                    print("Time is up; run it again to go on.", file=sys.stderr)
-                    return
-                path = paths[f"{subject.name}.onnx"]
-                kept.keep(_measured(subject, path, tool, repeat=repeat, budget_s=budget_s, scratch=scratch))
-            print(f"repeat {repeat + 1} of {repeats}", file=sys.stderr, flush=True)
+        for first in range(0, asked.repeats, asked.together):
+            group = range(first, min(first + asked.together, asked.repeats))
+            if time.monotonic() > until_s:
+                print("Time is up; run it again to go on.", file=sys.stderr)
+                return
+            _measure_group(kept, asked, group, paths, scratch)
+            print(f"repeats {group.start + 1} to {group.stop} of {asked.repeats}", file=sys.stderr, flush=True)
+
+
+def _measure_group(kept: Kept, asked: Asked, group: range, paths: Mapping[str, Path], scratch: Path) -> None:
+    """Ours begin one after the other; while their launches take turns, the other tools get theirs, evenly spread."""
+    done = {(each.model, each.tool, each.repeat) for each in kept.read()}
+    chance = random.Random(group.start)  # noqa: S311  an order, not a secret
+    wanted = [(subject, tool, repeat) for subject in SUBJECTS for tool in TOOLS for repeat in group]
+    wanted = [each for each in wanted if (each[0].name, each[1], each[2]) not in done]
+    chance.shuffle(wanted)
+    mine = [(subject, repeat) for subject, tool, repeat in wanted if tool == "onnxdyno"]
+    others = [each for each in wanted if each[1] != "onnxdyno"]
+    begun: list[Begun] = []
+    try:
+        for subject, repeat in mine:
+            begun.append(_begin(subject, repeat, asked, paths, scratch))
+            _until(begun[-1], lambda each: each.has_rested)
+        began_s, apart_s = time.monotonic(), asked.launches * asked.spacing_s / max(1, len(others))
+        for number, (subject, tool, repeat) in enumerate(others):
+            time.sleep(max(0.0, began_s + number * apart_s - time.monotonic()))
+            kept.keep(_of_other(subject, paths, tool, repeat=repeat, locks=scratch / "locks"))
+        for each in begun:
+            _until(each, lambda one: one.child.poll() is not None)
+            kept.keep(each.result())
+    finally:
+        for each in begun:
+            if each.child.poll() is None:
+                os.killpg(each.child.pid, signal.SIGKILL)
+                each.child.wait()
+
+
+def _begin(subject: Subject, repeat: int, asked: Asked, paths: Mapping[str, Path], scratch: Path) -> Begun:
+    """`onnxdyno bench` of the model's one point."""
+    folder = scratch / f"{subject.name}-{repeat}"
+    folder.mkdir()
+    spec = folder / "spec.yaml"
+    spec.write_text(json.dumps({"memory": False, "profile": False}), encoding="utf-8")  # JSON is YAML
+    command = [sys.executable, "-m", "onnxdyno.cli", "bench", str(paths[f"{subject.name}.onnx"]), *asked.options]
+    command += [*subject.options, "--spec", str(spec), "--json"]
+    with (folder / "printed").open("wb") as printed, (folder / "said").open("wb") as said:
+        child = subprocess.Popen(
+            command,
+            stdout=printed,
+            stderr=said,
+            env={**os.environ, "ONNXDYNO_LOCK_DIR": str(scratch / "locks")},
+            start_new_session=True,
+        )
+    return Begun(subject=subject, repeat=repeat, folder=folder, child=child, began_s=time.monotonic())
+
+
+def _until(begun: Begun, is_so: Callable[[Begun], bool]) -> None:
+    """Raises `Failed` after 20 minutes."""
+    until_s = time.monotonic() + LIMIT_S
+    while not is_so(begun):
+        if time.monotonic() > until_s:
+            raise Failed(command=f"bench {begun.subject.name}", status=-1, said=f"no end within {LIMIT_S:.0f} s")
+        time.sleep(0.1)
 
 
 def _is_subject(name: str) -> bool:
     return name.removesuffix(".onnx") in {subject.name for subject in SUBJECTS}
 
 
-def _measured(subject: Subject, path: Path, tool: str, *, repeat: int, budget_s: float, scratch: Path) -> Repeat:
-    """One measurement. Raises `Failed`."""
-    threads = app.device().threads
-    if tool == "haoline":
-        ended = haoline_sweep(path, [1], threads=threads, limit_s=LIMIT_S)
-        p50_ms = float(ended.document["latencies_ms"][0])
-        return Repeat(model=subject.name, tool=tool, repeat=repeat, p50_ms=p50_ms, wall_s=ended.wall_s)
-    if tool == "plain loop":
-        ended = plain_loop(path, subject.shape, subject.dtype, threads=threads, limit_s=LIMIT_S)
-        p50_ms = float(ended.document["p50_ms"])
-        return Repeat(model=subject.name, tool=tool, repeat=repeat, p50_ms=p50_ms, wall_s=ended.wall_s)
-    options = ["--batch", "1", *subject.options, "--launches", str(LAUNCHES), "--precision", str(PRECISION)]
-    options += ["--budget", str(budget_s)]
-    spec: Mapping[str, Any] = {"memory": False, "profile": False}
-    bench = ours.bench(path, options, scratch=scratch, limit_s=LIMIT_S, spec=spec)
-    point = bench.document["points"][0]
-    low_ms, high_ms = ours.interval(point) or (None, None)
-    return Repeat(
-        model=subject.name,
-        tool=tool,
-        repeat=repeat,
-        p50_ms=float(point["p50_ms"]),
-        wall_s=bench.wall_s,
-        low_ms=low_ms,
-        high_ms=high_ms,
-        state=str(point["state"]),
-        launches=int(point["launches"]),
-    )
+def _of_other(subject: Subject, paths: Mapping[str, Path], tool: str, *, repeat: int, locks: Path) -> Repeat:
+    """One measurement by another tool, while it has the device. Raises `Failed`."""
+    device, path = app.device(), paths[f"{subject.name}.onnx"]
+    with DeviceLock(locks, device, LOCK_S, lambda _: None):
+        if tool == "haoline":
+            ended = haoline_sweep(path, [1], threads=device.threads, limit_s=LOCK_S)
+            p50_ms = float(ended.document["latencies_ms"][0])
+        else:
+            ended = plain_loop(path, subject.shape, subject.dtype, threads=device.threads, limit_s=LOCK_S)
+            p50_ms = float(ended.document["p50_ms"])
+    return Repeat(model=subject.name, tool=tool, repeat=repeat, p50_ms=p50_ms, wall_s=ended.wall_s)
 
 
 def table(found: Sequence[Repeat], wanted: int) -> str:

@@ -110,6 +110,7 @@ class _Spec(BaseModel):
     threads: _Counts | None = None
     concurrency: _Counts = (1,)
     precision: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    spacing_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = 0.0
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     profile: bool = True
     memory: bool | Literal["full"] = True
@@ -182,6 +183,7 @@ def build_spec(layers: Sequence[Layer], *, folder: Path | None = None) -> Benchm
         threads=_distinct(written.threads),
         concurrency=_distinct(written.concurrency) or (1,),
         precision=written.precision,
+        spacing_s=written.spacing_s,
         seed=written.seed,
         profile=written.profile,
         memory=bool(written.memory),

@@ -8,8 +8,10 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import onnx
@@ -595,6 +597,39 @@ def test_a_second_run_on_a_device_waits_says_so_and_gives_up_in_one_line(tmp_pat
     with DeviceLock(tmp_path, cpu(), 0, told.append):
         pass
     assert len(told) == 1
+
+
+def test_a_run_that_rests_lets_another_have_the_device_and_takes_it_back(tmp_path: Path) -> None:
+    turns: list[str] = []
+
+    def other() -> None:
+        with DeviceLock(tmp_path, cpu(), 30, print):
+            turns.append("other")
+
+    with DeviceLock(tmp_path, cpu(), 30, print) as lock:
+        neighbour = Thread(target=other)
+        neighbour.start()
+        turns.append("ours")
+        while "other" not in turns:
+            ProcessLauncher(lock, host.oom_kills).rest(0.3)
+        neighbour.join(30)
+        assert turns == ["ours", "other"]
+        with pytest.raises(DeviceBusy), DeviceLock(tmp_path, cpu(), 0, print):
+            pass
+
+
+def test_a_rest_that_another_run_makes_too_long_ends_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DeviceLock(tmp_path, cpu(), 0, print) as lock, ExitStack() as held:
+
+        def steal(seconds: float) -> None:
+            held.enter_context(DeviceLock(tmp_path, cpu(), 0, print))
+
+        monkeypatch.setattr("onnxdyno.adapters.processes.time.sleep", steal)
+        with pytest.raises(DeviceBusy) as busy:
+            lock.rest(1)
+        assert "another run has held this device" in str(busy.value)
 
 
 def test_a_second_run_starts_when_the_first_one_ends(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_the_first_point_is_kept_however_little_time_there_is() -> None:
 
 def test_quick_points_get_what_they_can_use_and_no_more() -> None:
     shares = budget.share_out((SMALL, MIDDLE), {SMALL: 1000, MIDDLE: 8000}, 1000 * SECOND, LARGE)
-    assert shares == {SMALL: budget.WANTED_NS + 10 * 1000, MIDDLE: budget.WANTED_NS + 10 * 8000}
+    assert shares == {SMALL: budget.WANTED_NS + 60 * 1000, MIDDLE: budget.WANTED_NS + 60 * 8000}
 
 
 def test_what_quick_points_leave_goes_to_the_slow() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -43,6 +44,15 @@ class Machine:
     step: int = 1
     now_ns: int = 0
     started: list[Assignment] = field(default_factory=list)
+    timed_ns: list[tuple[int, int]] = field(default_factory=list)
+    """(launch, when its process was started)."""
+    rests_s: list[float] = field(default_factory=list)
+    neighbour_s: float = 0.0
+    """How long a neighbour keeps the device after each rest."""
+
+    def rest(self, seconds: float) -> None:
+        self.rests_s.append(seconds)
+        self.now_ns += round((seconds + self.neighbour_s) * SECOND)
 
     def call_of(self, sizes: AxisSizes) -> int:
         """Up to batch `gain_until` a call takes no longer than at batch 1."""
@@ -54,6 +64,8 @@ class Machine:
     def start(self, device: Device, assignment: bytes) -> Launch:
         asked = wire.decode_assignment(assignment)
         self.started.append(asked)
+        if asked.kind is Pass.TIMING:
+            self.timed_ns.append((asked.launch, self.now_ns))
         return _Process(machine=self, asked=asked)
 
     def answer(self, asked: Assignment, point: Point, budget_ns: int) -> Event:
@@ -155,6 +167,7 @@ def carry(
         clock=machine.clock,
         tell=(told if told is not None else []).append,
         memory_limit_bytes=lambda: None,
+        rest=machine.rest,
     )
     return carry_out(Bench(origin=origin(), signature=image_signature(), plan=planned), outside)
 
@@ -180,6 +193,36 @@ def test_the_budget_is_kept_within_a_tenth() -> None:
     machine = Machine(call_ns=20_000_000)
     carry(machine, plan(budget_s=60.0))
     assert machine.now_ns <= 66 * SECOND
+
+
+def test_launches_begin_as_far_apart_as_asked_and_rests_are_no_budget() -> None:
+    close, apart = Machine(), Machine(neighbour_s=3.0)
+    usual = carry(close, plan(batches=(1, 2), budget_s=30.0))
+    run = carry(apart, plan(batches=(1, 2), budget_s=30.0, spacing_s=20.0))
+    begun = [at_ns for _, at_ns in apart.timed_ns]
+    assert [launch for launch, _ in apart.timed_ns] == [1, 2, 3]
+    assert [round((after - before) / SECOND) for before, after in pairwise(begun)] == [23, 23]
+    assert close.rests_s == []
+    assert usual.outcomes == run.outcomes
+    assert usual.launches_span_s is not None
+    assert run.launches_span_s is not None
+    assert run.launches_span_s == pytest.approx(usual.launches_span_s + sum(apart.rests_s) + 6.0)
+
+
+def test_a_launch_with_several_numbers_of_threads_is_one_launch() -> None:
+    machine = Machine()
+    carry(machine, plan(batches=(1,), threads=(1, 2), spacing_s=20.0, precision=1.0))
+    assert len(machine.timed_ns) > 3
+    assert len(machine.rests_s) == 2
+
+
+def test_no_rest_before_what_is_kept_and_no_span_of_launches_that_were() -> None:
+    ledger, planned = MemoryLedger(), plan(batches=(1, 2), spacing_s=20.0)
+    carry(Machine(), planned, ledger)
+    again = Machine()
+    run = carry(again, planned, ledger)
+    assert again.rests_s == []
+    assert run.launches_span_s is None
 
 
 def test_points_too_slow_for_the_budget_say_so() -> None:

@@ -52,11 +52,30 @@ class DeviceLock:
                 "machine can write.",
                 retryable=False,
             ) from error
+        try:
+            self._take()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give it back."""
+        os.close(self._descriptor)
+
+    def rest(self, seconds: float) -> None:
+        """Let other runs have the device for so long, then take it again. Raises `DeviceBusy` after `wait_s`."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        time.sleep(seconds)
+        self._take()
+
+    def _take(self) -> None:
         deadline_s = time.monotonic() + self._wait_s
         is_told = False
         while not self._is_taken():
             if time.monotonic() >= deadline_s:
-                os.close(self._descriptor)
                 raise DeviceBusy(
                     f"{self._device.id}: another run has held this device for {self._wait_s:.0f} s ({self._path}). "
                     "Wait for it, or raise ONNXDYNO_LOCK_WAIT_S."
@@ -65,13 +84,6 @@ class DeviceLock:
                 self._tell(f"waiting for {self._device.id}: another run has it")
                 is_told = True
             time.sleep(0.2)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Give it back."""
-        os.close(self._descriptor)
 
     def _is_taken(self) -> bool:
         try:
@@ -110,6 +122,13 @@ class ProcessLauncher:
     def joining(self, cgroup: Path) -> "ProcessLauncher":
         """The same, whose processes enter this cgroup first."""
         return ProcessLauncher(self._lock, self._oom_kills, cgroup)
+
+    def rest(self, seconds: float) -> None:
+        """Let other runs have the device for so long, then take it again; no process of this one may be at work.
+
+        Raises `DeviceBusy` if another run keeps it.
+        """
+        self._lock.rest(seconds)
 
     def start(self, device: Device, assignment: bytes) -> "Process":
         """Start one. It reads the assignment from its standard input and answers on a descriptor of its own.

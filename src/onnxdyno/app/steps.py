@@ -162,6 +162,7 @@ def measure(
             sampler=places.sampler(),
             device_used_bytes=places.device_used_bytes,
             bounds=places.memory_bounds(launcher),
+            rest=launcher.rest,
         )
         run = launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
     run = replace(run, costs=_costs(run), work=_work(run))

@@ -55,6 +55,10 @@ Precision = Annotated[
     float | None,
     typer.Option(help="Relative half-width of p50 for which further launches are made.", show_default="0.05"),
 ]
+Spacing = Annotated[
+    float | None,
+    typer.Option(help="Seconds from one launch to the next; others may use the device meanwhile.", show_default="0"),
+]
 Memory = Annotated[
     str | None, typer.Option(help="Peak memory of each point: on, off, or full.", show_default="on", metavar="HOW")
 ]
@@ -99,6 +103,7 @@ def bench(
     threads: Threads = None,
     concurrency: Concurrency = None,
     precision: Precision = None,
+    spacing: Spacing = None,
     memory: Memory = None,
     true_minimum: TrueMinimum = False,
     cold: Cold = False,
@@ -128,6 +133,7 @@ def bench(
             threads=threads,
             concurrency=concurrency,
             precision=precision,
+            spacing_s=spacing,
             memory=memory,
             true_minimum=true_minimum or None,
             cold=cold or None,

@@ -129,6 +129,8 @@ class BenchmarkSpec:
     concurrency: tuple[int, ...] = (1,)
     precision: float | None = None
     """Relative half-width that the interval of p50 is to have; None = the protocol's."""
+    spacing_s: float = 0.0
+    """From the start of one launch to that of the next, at least; meanwhile the device is free. Outside the budget."""
     seed: int = 0
     profile: bool = True
     memory: bool = True

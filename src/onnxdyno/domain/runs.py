@@ -42,6 +42,9 @@ class BenchmarkRun:
     """Other readings of memory, at some of the points of `memory`."""
     minima: tuple[MinimumMemory, ...] = ()
     """If that was asked."""
+    launches_span_s: float | None = None
+    """From the start of the first launch to the end of the last, rests included; None if some are of an earlier attempt
+    or none was made. What an interval over launches says is said of that time."""
     costs: tuple[Cost, ...] = ()
     """By the model's own arithmetic, at the sizes of its points; without the list of nodes."""
     work: tuple[tuple[NodeWork, ...], ...] = ()

@@ -22,7 +22,7 @@ FIRST_CALLS = 60
 FIRST_SHARE = 0.4
 """What the base takes of the spare time before the others: at most this share."""
 WANTED_NS = 8_000_000_000
-WANTED_CALLS = 10
+WANTED_CALLS = 60
 
 
 def work(point: Point) -> int:

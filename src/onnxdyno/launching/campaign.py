@@ -59,6 +59,7 @@ def _measured(passes: Passes, probe: Probe, run: BenchmarkRun) -> BenchmarkRun:
     beside = read_beside(passes, memory)
     cold = tuple(read_levels(passes)) if plan.spec.cold else ()
     timings, timed = time_points(passes, [point for point in plan.points if point not in hopeless])
+    span_s = passes.launches_span_s()
     profiles = _profile(passes) if plan.spec.profile and plan.base in timed else ()
     usual = next((reading for reading in memory if reading.point == plan.base), None)
     minima = find_minimum(passes, usual) if plan.spec.true_minimum and plan.base in timed else ()
@@ -72,6 +73,7 @@ def _measured(passes: Passes, probe: Probe, run: BenchmarkRun) -> BenchmarkRun:
         cold=cold,
         beside=beside,
         minima=minima,
+        launches_span_s=span_s,
     )
 
 

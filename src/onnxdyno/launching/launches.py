@@ -74,9 +74,14 @@ def _launch(passes: Passes, launch: int, points: Sequence[Point], found: Timings
                     found.readings.append(answer)
                 case Measured() | Skipped():
                     found.outcomes.append(answer)
-                    passes.tell(f"launch {launch}/{passes.plan.spec.launches}  {answer.point.key}", step=1)
+                    passes.tell(f"launch {_place(launch, passes.plan.spec.launches)}  {answer.point.key}", step=1)
                 case _:
                     pass
+
+
+def _place(launch: int, asked: int) -> str:
+    """`2/3`; `3+1` for the first beyond those asked for."""
+    return f"{launch}/{asked}" if launch <= asked else f"{asked}+{launch - asked}"
 
 
 def _reserve_ns(passes: Passes) -> int:

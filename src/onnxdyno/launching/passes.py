@@ -39,6 +39,8 @@ class Outside:
     """What is in use on a GPU now, by every process, told without a context of our own."""
     bounds: MemoryBounds | None = None
     """Holds a process to an amount of memory; None = nobody can."""
+    rest: Callable[[float], None] = lambda _: None
+    """Lets other runs have the device for so many seconds, then takes it again. Raises `DeviceBusy`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,12 @@ class Passes:
     calls_ns: dict[Point, int] = field(default_factory=dict)
     load_ns: int = USUAL_LOAD_NS
     deadline_ns: int = 0
+    begun: tuple[int, int] | None = None
+    """Number and start of the latest launch that had a process."""
+    timed_from_ns: int | None = None
+    """Start of the first launch that had a process."""
+    has_kept_launches: bool = False
+    """Whether some of the timing is of an earlier attempt."""
     done: int = 0
     total: int = 1
 
@@ -85,7 +93,10 @@ class Passes:
             if kept is None:
                 left.append(turn)
             else:
+                self.has_kept_launches |= passed is Pass.TIMING
                 yield kept
+        if left and passed is Pass.TIMING:
+            self._keep_apart(launch)
         is_launch = passed is Pass.TIMING and threads is None
         cold = self.pieces.launch(launch) if is_launch else None
         if cold is not None:
@@ -141,6 +152,28 @@ class Passes:
         """Progress: `step` more of the steps are done."""
         self.done += step
         self.outside.tell(Progress(done=self.done, total=max(self.total, self.done), text=text))
+
+    def _keep_apart(self, launch: int) -> None:
+        """Rest until this launch is as far from the one before as the spec says; what that takes is no budget."""
+        now_ns = self.outside.clock()
+        if self.begun is not None and self.begun[0] == launch:
+            return
+        if self.begun is not None:
+            rest_s = self.plan.spec.spacing_s - (now_ns - self.begun[1]) / 1e9
+            if rest_s > 0:
+                self.tell(f"resting {rest_s:.0f} s before launch {launch}; the device is free meanwhile", step=0)
+                self.outside.rest(rest_s)
+                rested_ns = self.outside.clock()
+                self.deadline_ns += rested_ns - now_ns
+                now_ns = rested_ns
+        self.begun = (launch, now_ns)
+        self.timed_from_ns = self.timed_from_ns or now_ns
+
+    def launches_span_s(self) -> float | None:
+        """Since the first launch began; None if there was none, or some of the timing is of an earlier attempt."""
+        if self.timed_from_ns is None or self.has_kept_launches:
+            return None
+        return (self.outside.clock() - self.timed_from_ns) / 1e9
 
     def _files(self) -> tuple[str, ...]:
         path = self.plan.model.path

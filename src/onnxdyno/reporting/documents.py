@@ -171,6 +171,8 @@ def _protocol(run: BenchmarkRun) -> Document:
     return {field.name: getattr(protocol, field.name) for field in fields(Protocol)} | {
         "launches": spec.launches,
         "budget_s": spec.budget_s,
+        "spacing_s": spec.spacing_s,
+        "launches_span_s": run.launches_span_s,
         "seed": spec.seed,
         "threads": run.plan.threads,
         "latency_target_ms": spec.latency_target_ms,

@@ -46,7 +46,7 @@ def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
         f"{protocol.least_samples} samples, seed {spec.seed}, {run.plan.threads} threads, budget {spec.budget_s:g} s"
     )
     return (
-        ("p50", f"median of the medians of {spec.launches} fresh processes (launches); ± is its 95 % interval"),
+        ("p50", f"median of the medians of {spec.launches} fresh processes (launches); ± is its 95 % interval{_span(run)}"),
         (
             "p90, p99",
             "of all samples, each launch brought to the common median; only where they are enough for an interval",
@@ -63,6 +63,11 @@ def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
         ("model", f"sha256 {run.plan.model.ref.sha256}"),
         ("run", run.origin.run_id),
     )
+
+
+def _span(run: BenchmarkRun) -> str:
+    """What the intervals speak of: a machine that is shared may be another one minutes later."""
+    return "" if run.launches_span_s is None else f" for the {run.launches_span_s:.0f} s that they took"
 
 
 def _latency(point: PointFinding | None) -> str:

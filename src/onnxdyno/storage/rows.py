@@ -225,6 +225,7 @@ def _device(run: BenchmarkRun) -> dict[str, Any]:
             LaunchEntry(launch=launch.launch, session_ns=launch.session_ns, providers=launch.providers)
             for launch in run.launches
         ),
+        "launches_span_s": run.launches_span_s,
     }
 
 

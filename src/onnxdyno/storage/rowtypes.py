@@ -120,6 +120,9 @@ class RunRow:
     fingerprint: Annotated[tuple[FactEntry, ...], "Everything that must be equal for two runs to be compared."]
     runtime: Annotated[Texts, "Engine, build, execution provider and its options, as the first launch reported them."]
     launches: Annotated[tuple[LaunchEntry, ...], "Cold numbers of each measuring process, as read."]
+    launches_span_s: Annotated[
+        float | None, "Wall seconds of all launches, rests included; null: some are of an earlier attempt, or none."
+    ]
     session_ms: Annotated[float | None, "Creation of a session with optimisation, in a fresh process, milliseconds."]
     session_ms_low: Annotated[float | None, "Lower end of the 95 % interval of `session_ms`."]
     session_ms_high: Annotated[float | None, "Upper end of the 95 % interval of `session_ms`."]

@@ -143,6 +143,7 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
             "launches",
             _many(pa.struct([_some("launch", _COUNT), _some("session_ns", _INT), _some("providers", _many(_TEXT))])),
         ),
+        _maybe("launches_span_s", _REAL),
         *_estimate("session"),
         _maybe("best_batch", _INT),
         _maybe("best_batch_axes", AXES),
