@@ -46,7 +46,10 @@ def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
         f"{protocol.least_samples} samples, seed {spec.seed}, {run.plan.threads} threads, budget {spec.budget_s:g} s"
     )
     return (
-        ("p50", f"median of the medians of {spec.launches} fresh processes (launches); ± is its 95 % interval{_span(run)}"),
+        (
+            "p50",
+            f"median of the medians of {spec.launches} fresh processes (launches); ± is its 95 % interval{_span(run)}",
+        ),
         (
             "p90, p99",
             "of all samples, each launch brought to the common median; only where they are enough for an interval",
