@@ -92,8 +92,8 @@ class Windows:
     def until_steady(self, cap_ns: int) -> tuple[int, Verdict | None]:
         """Take windows until two adjacent ones agree: the index of the first; else a state that says why not."""
         self.take()
-        while (now_ns := self.clock()) < self.deadline_ns and self.taken < len(self.buffer):
-            if now_ns >= cap_ns and len(self.windows) >= 2:
+        while self._half_a_call_on_ns() < self.deadline_ns and self.taken < len(self.buffer):
+            if self.clock() >= cap_ns and len(self.windows) >= 2:
                 return self._last_half(), self._not_steady()
             self.take()
             if is_steady(self._window(-2), self._window(-1), self.protocol.steady_tolerance):
@@ -107,7 +107,7 @@ class Windows:
             self._judge(window, judged)
         while True:
             is_full = self.taken >= len(self.buffer)
-            now_ns = self.clock()
+            now_ns = self._half_a_call_on_ns()
             verdict = stop.verdict(judged, now_ns=now_ns, is_full=is_full)
             is_last = is_full or now_ns >= self.deadline_ns
             if verdict is not None and (
@@ -121,6 +121,11 @@ class Windows:
         """Share of the samples since that window which are left out; while it is too large and time is left, go on."""
         steady = self.windows[steady_from:]
         return sum(each.size for each in steady if each.cause) / sum(each.size for each in steady)
+
+    def _half_a_call_on_ns(self) -> int:
+        """The clock half a call from now: a call that would end further behind the deadline than it begins before it is
+        not made, so that a plan of slow points ends in time."""
+        return self.clock() + self.run_ns // 2
 
     def _window_of(self, seen: Seen, size: int, opened_ns: int) -> Window:
         brakes = seen.after.brakes
