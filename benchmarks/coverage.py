@@ -1,16 +1,17 @@
 """Whether a full measurement says the same when it is made again: `python -m benchmarks.coverage [--quick]`.
 
-Three models at batch 1, each measured 30 times by `onnxdyno bench --launches 16 --spacing 20` (one point), by haoline's
+Three models at batch 1, each measured 30 times by `onnxdyno bench --launches N --spacing 20` (one point), by haoline's
 `run_batch_sweep_benchmark` (batch 1: 5 + 20 runs) and by a loop as one writes it by hand (10 + 100 runs), each in fresh
-processes, with the same number of threads. Six repeats of all three models run at a time: their launches take turns on
-the device by its lock, and those of the other tools stand among them, evenly over the same minutes. Five such groups
-come one after the other, so most pairs of repeats share no minute.
+processes, with the same number of threads. N is 16, 24 or 30, by what launches of the model differed by beforehand
+(3 to 5 %). Ten repeats of all three models run at a time: their launches take turns on the device by its lock, and those
+of the other tools stand among them, evenly over the same minutes. Three such groups come one after the other, so most
+pairs of repeats share no minute.
 
 For each model: pairs of our intervals that overlap (aim: at least 90 %), our median half-width (aim: at most 2 %), and
 how far p50 of each tool is spread over the repeats. The others' figures carry no interval, so they cannot be held to
 anything but that spread.
 
-About 35 minutes on two quiet cores. Every repeat is kept in FOLDER as it ends; run again, it goes on where it stopped
+About 40 minutes on two quiet cores. Every repeat is kept in FOLDER as it ends; run again, it goes on where it stopped
 (`--minutes` bounds one run). Draws docs/images/spread.svg when it is complete.
 """
 
@@ -38,12 +39,14 @@ from onnxdyno.adapters.processes import DeviceLock
 from onnxdyno.reporting import svg
 
 REPEATS = 30
-TOGETHER = 6
+TOGETHER = 10
 """Repeats of every model that run in the same minutes."""
 OVERLAP_AIM = 0.9
 HALF_WIDTH_AIM = 0.02
 LIMIT_S = 1_200.0
 LOCK_S = 300.0
+START_S, LAUNCH_S = 3.0, 0.7
+"""Of the budget: until the first launch, and each launch."""
 TOOLS = ("onnxdyno", "haoline", "plain loop")
 
 
@@ -54,13 +57,20 @@ class Subject:
     name: str
     dtype: str
     shape: tuple[int, ...]
+    launches: int
     options: tuple[str, ...] = ()
 
 
 SUBJECTS = (
-    Subject(name="light-squeezenet", dtype="float32", shape=(1, 3, 224, 224)),
-    Subject(name="nudenet-320n", dtype="float32", shape=(1, 3, 224, 224), options=("--resolution", "224x224")),
-    Subject(name="magika", dtype="int32", shape=(1, 2048)),
+    Subject(name="light-squeezenet", dtype="float32", shape=(1, 3, 224, 224), launches=24),
+    Subject(
+        name="nudenet-320n",
+        dtype="float32",
+        shape=(1, 3, 224, 224),
+        launches=30,
+        options=("--resolution", "224x224"),
+    ),
+    Subject(name="magika", dtype="int32", shape=(1, 2048), launches=16),
 )
 
 
@@ -109,24 +119,23 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How ours measures, and how many repeats."""
+    """How ours measures, and how many repeats. `launches` None: those of the subject."""
 
     repeats: int
     together: int
-    launches: int
     spacing_s: float
-    launch_s: float
+    launches: int | None = None
 
-    @property
-    def options(self) -> list[str]:
+    def options(self, subject: Subject) -> list[str]:
         """Of `onnxdyno bench`. One interval is asked for, however wide: no further launches."""
-        budget_s = 3.0 + self.launches * self.launch_s
-        asked = {"--launches": self.launches, "--spacing": self.spacing_s, "--budget": budget_s, "--precision": 1}
-        return ["--batch", "1", *(str(part) for pair in asked.items() for part in pair)]
+        launches = self.launches or subject.launches
+        budget_s = START_S + launches * LAUNCH_S
+        asked = {"--launches": launches, "--spacing": self.spacing_s, "--budget": budget_s, "--precision": 1}
+        return ["--batch", "1", *subject.options, *(str(part) for pair in asked.items() for part in pair)]
 
 
-WHOLE = Asked(repeats=REPEATS, together=TOGETHER, launches=16, spacing_s=20.0, launch_s=0.9)
-QUICK = Asked(repeats=2, together=2, launches=3, spacing_s=4.0, launch_s=0.9)
+WHOLE = Asked(repeats=REPEATS, together=TOGETHER, spacing_s=20.0)
+QUICK = Asked(repeats=2, together=2, spacing_s=4.0, launches=3)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -210,7 +219,7 @@ def _measure_group(kept: Kept, asked: Asked, group: range, paths: Mapping[str, P
         for subject, repeat in mine:
             begun.append(_begin(subject, repeat, asked, paths, scratch))
             _until(begun[-1], lambda each: each.has_rested)
-        began_s, apart_s = time.monotonic(), asked.launches * asked.spacing_s / max(1, len(others))
+        began_s, apart_s = time.monotonic(), _least_s(asked) / max(1, len(others))
         for number, (subject, tool, repeat) in enumerate(others):
             time.sleep(max(0.0, began_s + number * apart_s - time.monotonic()))
             kept.keep(_of_other(subject, paths, tool, repeat=repeat, locks=scratch / "locks"))
@@ -224,14 +233,27 @@ def _measure_group(kept: Kept, asked: Asked, group: range, paths: Mapping[str, P
                 each.child.wait()
 
 
+def _least_s(asked: Asked) -> float:
+    """What the shortest bench takes, less a little: when the last of the other tools should begin."""
+    launches = min(asked.launches or subject.launches for subject in SUBJECTS)
+    return (launches - 1) * asked.spacing_s
+
+
 def _begin(subject: Subject, repeat: int, asked: Asked, paths: Mapping[str, Path], scratch: Path) -> Begun:
     """`onnxdyno bench` of the model's one point."""
     folder = scratch / f"{subject.name}-{repeat}"
     folder.mkdir()
     spec = folder / "spec.yaml"
     spec.write_text(json.dumps({"memory": False, "profile": False}), encoding="utf-8")  # JSON is YAML
-    command = [sys.executable, "-m", "onnxdyno.cli", "bench", str(paths[f"{subject.name}.onnx"]), *asked.options]
-    command += [*subject.options, "--spec", str(spec), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "onnxdyno.cli",
+        "bench",
+        str(paths[f"{subject.name}.onnx"]),
+        *asked.options(subject),
+    ]
+    command += ["--spec", str(spec), "--json"]
     with (folder / "printed").open("wb") as printed, (folder / "said").open("wb") as said:
         child = subprocess.Popen(
             command,
