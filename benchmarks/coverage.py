@@ -3,9 +3,9 @@
 Three models at batch 1, each measured 30 times by `onnxdyno bench --launches N --spacing 20` (one point), by haoline's
 `run_batch_sweep_benchmark` (batch 1: 5 + 20 runs) and by a loop as one writes it by hand (10 + 100 runs), each in fresh
 processes, with the same number of threads. N is 16, 24 or 30, by what launches of the model differed by beforehand
-(3 to 5 %). Ten repeats of all three models run at a time: their launches take turns on the device by its lock, and those
-of the other tools stand among them, evenly over the same minutes. Three such groups come one after the other, so most
-pairs of repeats share no minute.
+(3 to 5 %). Ten repeats of all three models run at a time: their launches take turns on the device by its lock, and the
+other tools stand among them, evenly over the same minutes. Three such groups come one after the other, so most pairs of
+repeats share no minute.
 
 For each model: pairs of our intervals that overlap (aim: at least 90 %), our median half-width (aim: at most 2 %), and
 how far p50 of each tool is spread over the repeats. The others' figures carry no interval, so they cannot be held to
