@@ -1,12 +1,16 @@
 """`onnxdyno requirements`: which device a model needs, from its file alone or from stored runs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onnxdyno.cli import screen
 from onnxdyno.cli.files import catalogue
+
+if TYPE_CHECKING:
+    from onnxdyno.app import Sized
+    from onnxdyno.reporting.sizing import Answers
 
 ModelPath = Annotated[Path | None, typer.Argument(help="An .onnx file; nothing of it is run.", show_default=False)]
 Runs = Annotated[list[str] | None, typer.Option("--run", help="Stored run of this model; several pin the prediction.")]
@@ -81,16 +85,23 @@ def requirements(
             rebatch=rebatch,
             **chosen,
         )
-        answers = sizing.Answers(
-            name=found.loads.name,
-            sources=found.loads.sources,
-            dtype=found.dtype,
-            tiers=found.tiers,
-            instance=found.instance,
-            cost=found.cost,
-            resolution=found.resolution,
-        )
+        answers = _answers(found)
         if as_json:
             screen.write(documents.dumps(sizing.requirements_document(answers)))
         else:
             screen.show(terminal.sized(answers))
+
+
+def _answers(found: "Sized") -> "Answers":
+    """What is shown of them."""
+    from onnxdyno.reporting import sizing
+
+    return sizing.Answers(
+        name=found.loads.name,
+        sources=found.loads.sources,
+        dtype=found.dtype,
+        tiers=found.tiers,
+        instance=found.instance,
+        cost=found.cost,
+        resolution=found.resolution,
+    )

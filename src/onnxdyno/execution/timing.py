@@ -1,6 +1,7 @@
 """One launch: a session, then its turns on the clock."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from onnxdyno.domain.assignments import Assignment, Turn
@@ -14,8 +15,9 @@ from onnxdyno.execution.outputs import describe_outputs, fallback_reason, flags_
 from onnxdyno.execution.workshop import Workshop, attempt, load_known, load_quietly, recipe_of, skip
 from onnxdyno.measuring.energy import cpu_energy
 from onnxdyno.measuring.events import events_for, flags_of_events
-from onnxdyno.measuring.timing import Conditions, time_concurrently, time_point
-from onnxdyno.ports import LoadedModel
+from onnxdyno.measuring.timing import Conditions, Timed, time_concurrently, time_point
+from onnxdyno.measuring.windows import Call
+from onnxdyno.ports import BoundRun, LoadedModel
 
 
 def time_turns(assignment: Assignment, shop: Workshop) -> None:
@@ -54,39 +56,25 @@ def refuse_where_pointless(variant: Variant, device: Device) -> None:
         raise PointError(PointState.NOT_APPLICABLE, reason, "Use the variant device.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bound:
+    """The calls of a turn, one for each set of inputs; `beside` are those of the threads beside the first."""
+
+    sets: tuple[Feeds, ...]
+    calls: tuple[BoundRun, ...]
+    beside: tuple[tuple[Call, ...], ...]
+    first_run_ns: int
+
+
 def _timed(
     assignment: Assignment, turn: Turn, loaded: LoadedModel, shop: Workshop, cold_ns: dict[AxisSizes, int]
 ) -> Measured:
-    """The first binding of a shape makes its first call in this process: its time is a cold number, kept in `cold_ns`.
-
-    Another variant of a shape that ran before finds it warm: its own first call says nothing.
-    """
     began_ns = shop.clock()
-    sets = [make_feeds(assignment, turn.point.sizes, 0)]
-    bound_ns = shop.clock()
-    first = loaded.bind(sets[0], turn.point.variant)
-    now_ns = shop.clock()
-    first_run_ns = cold_ns.setdefault(turn.point.sizes, now_ns - bound_ns)
-    sets += more_sets(assignment, turn, sets[0], now_ns - began_ns)
-    calls = [first, *(loaded.bind(feeds, turn.point.variant) for feeds in sets[1:])]
-    others = [[loaded.bind(feeds, turn.point.variant).raw for feeds in sets] for _ in range(1, turn.point.concurrency)]
-    threads = assignment.threads * turn.point.concurrency
-    how = Conditions(
-        clock=shop.clock,
-        witness=shop.witness_of(threads),
-        protocol=assignment.protocol,
-        launches=assignment.launches,
-        threads=threads,
-        budget_ns=max(1, turn.budget_ns - (shop.clock() - began_ns)),
-        settle=first.settle,
-    )
-    own = [call.raw for call in calls]
-    try:
-        timed = time_concurrently([own, *others], how) if others else time_point(own, how)
-    except Exception as error:
-        raise shop.runtime.translate(error) from error
-    device_ns = () if others else first.device_ns(events_for(assignment.protocol, turn, timed.samples_ns))
-    outputs = [call.outputs() for call in calls]
+    bound = _bind(assignment, turn, loaded, shop, cold_ns, began_ns)
+    timed = _time(bound, _conditions(assignment, turn, bound, shop, began_ns), shop)
+    first = bound.calls[0]
+    device_ns = () if bound.beside else first.device_ns(events_for(assignment.protocol, turn, timed.samples_ns))
+    outputs = [call.outputs() for call in bound.calls]
     return Measured(
         point=turn.point,
         launch=assignment.launch,
@@ -97,7 +85,7 @@ def _timed(
             *timed.flags,
             *flags_of_events(timed.samples_ns, device_ns, assignment.protocol),
         ),
-        first_run_ns=first_run_ns,
+        first_run_ns=bound.first_run_ns,
         warm_up_ns=timed.warm_up_ns,
         samples_ns=timed.samples_ns,
         excluded=timed.excluded,
@@ -106,11 +94,62 @@ def _timed(
         spans=timed.spans,
         outputs=describe_outputs(outputs[0]),
         other_outputs=other_shapes(outputs),
-        input_sha256=digest_inputs(sets),
+        input_sha256=digest_inputs(bound.sets),
         energy=cpu_energy(timed.energies_uj, timed.runs, shop.no_energy),
         device_ns=device_ns,
-        transfer=_transfer(turn, sets[0], outputs[0], assignment.protocol, shop),
+        transfer=_transfer(turn, bound.sets[0], outputs[0], assignment.protocol, shop),
     )
+
+
+def _bind(
+    assignment: Assignment,
+    turn: Turn,
+    loaded: LoadedModel,
+    shop: Workshop,
+    cold_ns: dict[AxisSizes, int],
+    began_ns: int,
+) -> _Bound:
+    """The first binding of a shape makes its first call in this process: its time is a cold number, kept in `cold_ns`.
+
+    Another variant of a shape that ran before finds it warm: its own first call says nothing.
+    """
+    sizes, variant = turn.point.sizes, turn.point.variant
+    feeds = make_feeds(assignment, sizes, 0)
+    bound_ns = shop.clock()
+    first = loaded.bind(feeds, variant)
+    now_ns = shop.clock()
+    first_run_ns = cold_ns.setdefault(sizes, now_ns - bound_ns)
+    sets = (feeds, *more_sets(assignment, turn, feeds, now_ns - began_ns))
+    return _Bound(
+        sets=sets,
+        calls=(first, *(loaded.bind(each, variant) for each in sets[1:])),
+        beside=tuple(
+            tuple(loaded.bind(each, variant).raw for each in sets) for _ in range(1, turn.point.concurrency)
+        ),
+        first_run_ns=first_run_ns,
+    )
+
+
+def _conditions(assignment: Assignment, turn: Turn, bound: _Bound, shop: Workshop, began_ns: int) -> Conditions:
+    """What is left of the turn's budget goes into samples."""
+    threads = assignment.threads * turn.point.concurrency
+    return Conditions(
+        clock=shop.clock,
+        witness=shop.witness_of(threads),
+        protocol=assignment.protocol,
+        launches=assignment.launches,
+        threads=threads,
+        budget_ns=max(1, turn.budget_ns - (shop.clock() - began_ns)),
+        settle=bound.calls[0].settle,
+    )
+
+
+def _time(bound: _Bound, how: Conditions, shop: Workshop) -> Timed:
+    own = tuple(call.raw for call in bound.calls)
+    try:
+        return time_concurrently((own, *bound.beside), how) if bound.beside else time_point(own, how)
+    except Exception as error:
+        raise shop.runtime.translate(error) from error
 
 
 def _transfer(

@@ -56,25 +56,13 @@ def expand(
     centre = candidates[0] if base is None else base
     variants = variants_of(spec, signature, device)
     known = constraints or Constraints()
-    swept = constrained(sweeps(spec, signature, dict(centre)), signature, known, dict(centre))
-    swept = [sweep for sweep in swept if sweep.is_asked or not spec.base_only]
-    asked = _cheap_first(_crossed(swept, centre), centre)
-    star = _chosen(spec, signature, centre, known, explored) or _star(swept, centre)
-    sizes = _cheap_first(list(dict.fromkeys((*asked, *star))), centre)
     threads = spec.threads or (device.threads,)
+    asked, all_sizes = _sizes(spec, signature, centre, known, explored)
     points = (
-        *(Point(sizes=each, variant=variant) for each in sizes for variant in variants),
+        *(Point(sizes=each, variant=variant) for each in all_sizes for variant in variants),
         *_factors(asked, variants, threads[1:], spec.concurrency),
     )
-    if len(points) > MOST_POINTS:
-        raise SpecError(
-            f"the spec asks for {len(points)} points; at most {MOST_POINTS} are measured. Name fewer sizes."
-        )
-    if max(threads) > 2 * len(device.cores):
-        raise SpecError(
-            f"threads: {max(threads)} on {len(device.cores)} cores would measure the scheduler; "
-            f"at most {2 * len(device.cores)} here."
-        )
+    _refuse_excess(points, threads, device)
     fixed = signature.axis(Role.BATCH)
     return BenchmarkPlan(
         model=model,
@@ -90,6 +78,33 @@ def expand(
         threads=threads[0],
         constraints=known,
     )
+
+
+def _sizes(
+    spec: BenchmarkSpec,
+    signature: Signature,
+    centre: AxisSizes,
+    known: Constraints,
+    explored: Sequence[Explored],
+) -> tuple[list[AxisSizes], list[AxisSizes]]:
+    """(what is asked, that and the default sweeps), cheap ones first."""
+    swept = constrained(sweeps(spec, signature, dict(centre)), signature, known, dict(centre))
+    swept = [sweep for sweep in swept if sweep.is_asked or not spec.base_only]
+    asked = _cheap_first(_crossed(swept, centre), centre)
+    star = _chosen(spec, signature, centre, known, explored) or _star(swept, centre)
+    return asked, _cheap_first(list(dict.fromkeys((*asked, *star))), centre)
+
+
+def _refuse_excess(points: Sequence[Point], threads: Sequence[int], device: Device) -> None:
+    if len(points) > MOST_POINTS:
+        raise SpecError(
+            f"the spec asks for {len(points)} points; at most {MOST_POINTS} are measured. Name fewer sizes."
+        )
+    if max(threads) > 2 * len(device.cores):
+        raise SpecError(
+            f"threads: {max(threads)} on {len(device.cores)} cores would measure the scheduler; "
+            f"at most {2 * len(device.cores)} here."
+        )
 
 
 def rebase(
