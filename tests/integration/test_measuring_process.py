@@ -23,7 +23,14 @@ from factories import cpu_device, gpu_device, point
 from onnxdyno import wire
 from onnxdyno.adapters import host
 from onnxdyno.adapters.cgroups import CgroupBounds
-from onnxdyno.adapters.processes import DeviceLock, Process, ProcessLauncher, pinned_environment
+from onnxdyno.adapters.processes import (
+    DeviceLock,
+    Process,
+    ProcessLauncher,
+    make_scratch,
+    pinned_environment,
+    remove_left_behind,
+)
 from onnxdyno.domain.assignments import Assignment, Began, Pass, Ran, Turn
 from onnxdyno.domain.axes import Role
 from onnxdyno.domain.devices import Device
@@ -548,7 +555,7 @@ PARENT = """
 """
 
 
-def test_when_the_parent_is_killed_nothing_is_left_and_the_device_is_free(tmp_path: Path, scratch: Path) -> None:
+def test_when_the_parent_is_killed_nothing_runs_on_and_the_device_is_free(tmp_path: Path, scratch: Path) -> None:
     task = tmp_path / "assignment.json"
     task.write_bytes(wire.encode_assignment(asked(ENDLESS, Pass.TIMING, ONE)))
     command = [sys.executable, "-c", textwrap.dedent(PARENT), str(task), str(tmp_path / "locks")]
@@ -569,6 +576,54 @@ def test_when_the_parent_is_killed_nothing_is_left_and_the_device_is_free(tmp_pa
     assert groups == []
     with DeviceLock(tmp_path / "locks", cpu(), 5, print):
         pass
+    assert len(list(scratch.iterdir())) == 1
+    remove_left_behind()
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_start_removes_no_folder_that_a_process_works_in_and_none_of_another_kind(
+    tmp_path: Path, scratch: Path
+) -> None:
+    with DeviceLock(tmp_path / "locks", cpu(), 0, print) as lock:
+        process = ProcessLauncher(lock, host.oom_kills).start(
+            cpu(), wire.encode_assignment(asked(ENDLESS, Pass.TIMING, ONE))
+        )
+    try:
+        (held,) = scratch.iterdir()
+        outside = tmp_path / "of-somebody"
+        outside.mkdir()
+        (scratch / "onnxdyno-scratch-abcdefgh").symlink_to(outside)
+        (scratch / "onnxdyno-results").mkdir()
+        (scratch / "onnxdyno-scratch-file0000").write_bytes(b"")
+        (scratch / "onnxdyno-scratch-dead0000" / "deep").mkdir(parents=True)
+        before = set(scratch.iterdir())
+        remove_left_behind()
+        assert before - set(scratch.iterdir()) == {scratch / "onnxdyno-scratch-dead0000"}
+        assert held.is_dir()
+        assert outside.is_dir()
+    finally:
+        process.stop()
+    assert not held.exists()
+
+
+def test_a_folder_is_held_by_the_measuring_process_when_its_parent_let_go(tmp_path: Path, scratch: Path) -> None:
+    made = make_scratch()
+    with subprocess.Popen(["/bin/sh", "-c", "read end"], stdin=subprocess.PIPE, pass_fds=(made.descriptor,)) as child:
+        os.close(made.descriptor)
+        remove_left_behind()
+        assert made.path.is_dir()
+        child.communicate(b"\n", timeout=60)
+    remove_left_behind()
+    assert not made.path.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another user's place")
+def test_a_folder_of_another_user_is_left_to_them(scratch: Path) -> None:
+    theirs = scratch / "onnxdyno-scratch-theirs00"
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+    remove_left_behind()
+    assert theirs.is_dir()
 
 
 def _session(pid: int) -> int | None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
+from pathlib import Path
 
 from onnxdyno.adapters import environment, host, local, nvml, processes
 from onnxdyno.adapters.cgroups import CgroupBounds
@@ -120,8 +121,19 @@ def launcher(planned: BenchmarkPlan, tell_waiting: Callable[[str], None]) -> Ite
 def launcher_on(device: Device, tell_waiting: Callable[[str], None]) -> Iterator[processes.ProcessLauncher]:
     """What starts measuring processes for a device, while this process holds its lock."""
     found = surroundings()
+    processes.remove_left_behind()
     with processes.DeviceLock(found.lock_folder, device, found.lock_wait_s, tell_waiting) as lock:
         yield processes.ProcessLauncher(lock, host.oom_kills)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for the files of a moment; if this process is killed, a later start removes it."""
+    found = processes.make_scratch()
+    try:
+        yield found.path
+    finally:
+        found.remove()
 
 
 def cpu_cache_bytes(core: int) -> tuple[int, ...]:

@@ -1,6 +1,5 @@
 """Which device a model needs: from its file alone, from stored runs, or from both."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -265,8 +264,8 @@ def _readable(path: Path, asked: Asked) -> Iterator[tuple[Path, str]]:
     if not asked.rebatch:
         yield path, ""
         return
-    with tempfile.TemporaryDirectory(prefix="onnxdyno-") as folder:
-        yield rebatch(path, Path(folder) / "model.onnx").path, " with its batch made dynamic (that copy was not run)"
+    with places.scratch() as folder:
+        yield rebatch(path, folder / "model.onnx").path, " with its batch made dynamic (that copy was not run)"
 
 
 def _refuse_fixed(signature: Signature, sizes: AxisSizes, batch: int | None) -> None:

@@ -14,9 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from onnxdyno.adapters.processes.scratch import Scratch, make_scratch, remove_left_behind
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.errors import DeviceBusy, InfrastructureError
 from onnxdyno.ports import Exit
+
+__all__ = ["DeviceLock", "Process", "ProcessLauncher", "make_scratch", "pinned_environment", "remove_left_behind"]
 
 _KEPT_EXACTLY = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"})
 _KEPT_PREFIXES = ("LC_", "OPENBLAS_", "NVIDIA_", "CUDNN_")
@@ -147,8 +150,8 @@ class ProcessLauncher:
 
     def _start(self, device: Device, assignment: bytes, opened: contextlib.ExitStack) -> "Process":
         """What is in `opened` belongs to the process; what only its start needs is closed here."""
-        scratch = tempfile.TemporaryDirectory(prefix="onnxdyno-")
-        opened.callback(scratch.cleanup)
+        scratch = make_scratch()
+        opened.callback(scratch.remove)
         stderr = opened.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  closed when the process is reaped
         answers, answer_to = os.pipe2(os.O_CLOEXEC)
         opened.callback(os.close, answers)
@@ -167,10 +170,10 @@ class ProcessLauncher:
                     stdin=stdin,
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
-                    pass_fds=(answer_to, self._lock.descriptor),
+                    pass_fds=(answer_to, self._lock.descriptor, scratch.descriptor),
                     start_new_session=True,
-                    cwd=scratch.name,
-                    env=pinned_environment(os.environ, device, Path(scratch.name)),
+                    cwd=scratch.path,
+                    env=pinned_environment(os.environ, device, scratch.path),
                 )
         finally:
             os.close(answer_to)
@@ -186,7 +189,7 @@ class Process:
         child: "subprocess.Popen[bytes]",
         answers: int,
         stderr: IO[bytes],
-        scratch: "tempfile.TemporaryDirectory[str]",
+        scratch: Scratch,
         oom_kills: Callable[[], int | None],
     ) -> None:
         self._child = child
@@ -235,7 +238,7 @@ class Process:
             status = self._child.wait()
             os.close(self._answers)
             tail = _tail(self._stderr)
-            self._scratch.cleanup()
+            self._scratch.remove()
         before, now = self._kills_before, self._oom_kills()
         was_oom = status == -signal.SIGKILL and before is not None and now is not None and now > before
         return Exit(status=status, stderr_tail=tail, timed_out=self._timed_out, oom_killed=was_oom)
