@@ -14,10 +14,11 @@ import pytest
 from disks import TINY_BYTES, tiny_disk
 from fakes import MemoryStore
 from onnxdyno.domain.errors import InfrastructureError, ModelError, ObjectChanged, SpecError, StoreError
-from onnxdyno.domain.models import ObjectVersion
+from onnxdyno.domain.models import LocalModel, ModelRef, ObjectVersion
 from onnxdyno.domain.outcomes import ModelState
 from onnxdyno.graphs.identity import combined_sha256
 from onnxdyno.storage.cache import ModelCache, local_name
+from onnxdyno.storage.shelf import COPIES, INPUTS, Shelf
 from onnxdyno.storage.sidecar import LIMIT_BYTES, find_sidecar
 
 CASES = Path(__file__).parent.parent / "cases"
@@ -279,7 +280,7 @@ def test_a_model_in_use_is_not_evicted_also_not_by_another_process(root: Path) -
     for number in range(2):
         store.put(f"{number}.onnx", _sized(number))
     held = cache.pull(store, version_of(store, "0.onnx"))
-    with pytest.raises(InfrastructureError, match="every other model is in use") as caught:
+    with pytest.raises(InfrastructureError, match="all the rest is in use") as caught:
         pull(cache, store, "1.onnx")
     assert caught.value.retryable
     assert held.path.exists()
@@ -289,11 +290,85 @@ def test_a_model_in_use_is_not_evicted_also_not_by_another_process(root: Path) -
         "with shelf.staging() as content:\n    shelf.reserve(100_000, content)\n"
     )
     other = subprocess.run([sys.executable, "-c", script, str(root)], capture_output=True, check=False, timeout=60)
-    assert b"every other model is in use" in other.stderr
+    assert b"all the rest is in use" in other.stderr
     assert held.path.exists()
     cache.release(held)
     pull(cache, store, "1.onnx")
     assert not held.path.exists()
+
+
+def _kept(shelf: Shelf, name: str, size_bytes: int, used_ns: int) -> Path:
+    """Something on the shelf that nobody uses any more, last used then."""
+    with shelf.staging() as content:
+        shelf.reserve(size_bytes, content)
+        (content / "file").write_bytes(bytes(size_bytes))
+        folder = shelf.place(content, name)
+    shelf.release_inside(folder / "file")
+    os.utime(folder, ns=(used_ns, used_ns))
+    return folder
+
+
+def test_models_copies_and_input_files_share_one_limit_and_the_least_recently_used_goes_first(root: Path) -> None:
+    shelf = Shelf(root, 350_000)
+    model = _kept(shelf, "a" * 64, 100_000, used_ns=2)
+    copy = _kept(shelf, f"{COPIES}/{'a' * 64}", 100_000, used_ns=1)
+    inputs = _kept(shelf, f"{INPUTS}/{'b' * 32}", 100_000, used_ns=3)
+    with shelf.staging() as content:
+        shelf.reserve(100_000, content)
+        assert [path.exists() for path in (model, copy, inputs)] == [True, False, True]
+        shelf.reserve(200_000, content)
+        assert [path.exists() for path in (model, copy, inputs)] == [False, False, True]
+
+
+def test_a_copy_and_input_files_in_use_are_not_evicted_not_even_for_another_process(root: Path) -> None:
+    shelf = Shelf(root, 250_000)
+    names = (f"{COPIES}/{'a' * 64}", f"{INPUTS}/{'b' * 32}")
+    held = [_kept(shelf, name, 100_000, used_ns=1) for name in names]
+    assert [shelf.use(name) for name in names] == held
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom onnxdyno.storage.shelf import Shelf\n"
+        "shelf = Shelf(Path(sys.argv[1]), 250_000)\n"
+        "with shelf.staging() as content:\n    shelf.reserve(100_000, content)\n"
+    )
+    command = [sys.executable, "-c", script, str(root)]
+    other = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert b"all the rest is in use" in other.stderr
+    shelf.release_inside(held[1] / "file")
+    subprocess.run(command, capture_output=True, check=True, timeout=60)
+    assert [path.exists() for path in held] == [True, False]
+
+
+def test_a_run_lets_go_of_its_copy_of_what_that_is_a_copy_of_and_of_its_input_files(root: Path) -> None:
+    cache, shelf = ModelCache(root, PLENTY_BYTES), Shelf(root, PLENTY_BYTES)
+    original, copy, inputs = "a" * 64, f"{COPIES}/{'a' * 64}", f"{INPUTS}/{'b' * 32}"
+    folders = [_kept(shelf, name, 1, used_ns=1) for name in (original, copy, inputs)]
+    for name in (original, copy, inputs):
+        shelf.use(name)
+    ref = ModelRef(name="m", sha256="c" * 64, size_bytes=1, copy_of_sha256=original)
+    cache.release(LocalModel(ref=ref, path=folders[1] / "file"), [str(folders[2] / "file"), "/elsewhere/x.npz"])
+    with Shelf(root, 1).staging() as content:
+        Shelf(root, 1).reserve(1, content)
+    assert [path.exists() for path in folders] == [False, False, False]
+
+
+def test_what_is_not_whole_is_discarded_unless_another_process_uses_it(root: Path) -> None:
+    shelf, name = Shelf(root, PLENTY_BYTES), f"{COPIES}/{'a' * 64}"
+    folder = _kept(shelf, name, 1, used_ns=1)
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom onnxdyno.storage.shelf import Shelf\n"
+        "Shelf(Path(sys.argv[1]), 1).use(sys.argv[2])\nprint('held', flush=True)\nsys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(root), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(InfrastructureError, match="in use"):
+            shelf.discard(name)
+        assert folder.exists()
+        other.communicate(b"", timeout=60)
+    shelf.discard(name)
+    assert not folder.exists()
 
 
 def test_a_model_larger_than_the_cache_is_refused_before_it_is_fetched(root: Path) -> None:

@@ -20,6 +20,7 @@ from onnxdyno.domain.text import printable
 from onnxdyno.ports import DeviceProbe, Ledger, ObjectStore, Sampler
 from onnxdyno.storage.cache import ModelCache
 from onnxdyno.storage.progress import MemoryLedger, StoreLedger
+from onnxdyno.storage.shelf import Shelf
 
 MEMORY_SHARE = 0.9
 """Share of the memory that is free now which a measuring process on the CPU may take."""
@@ -100,9 +101,15 @@ def surroundings() -> Environment:
 
 
 def cache() -> ModelCache:
-    """Models on this machine's disk."""
+    """The fetched models of `shelf`."""
     found = surroundings()
     return ModelCache(found.cache_folder, found.cache_limit_bytes)
+
+
+def shelf() -> Shelf:
+    """Models, copies of them and input files on this machine's disk, within one limit."""
+    found = surroundings()
+    return Shelf(found.cache_folder, found.cache_limit_bytes)
 
 
 def ledger(results_uri: str | None, run_id: str) -> Ledger:

@@ -102,7 +102,7 @@ def pull(version: ObjectVersion) -> Pulled:
     if sidecar is None:
         return Pulled(local=local_model, sidecar=None, sidecar_key=None)
     names = settings.named_files(sidecar.key, settings.parse_yaml(sidecar.text, sidecar.key))
-    inputs = fetch_files(models, sidecar, names, places.surroundings().cache_folder / "inputs") if names else None
+    inputs = fetch_files(models, sidecar, names, places.shelf()) if names else None
     return Pulled(local=local_model, sidecar=sidecar.text, sidecar_key=sidecar.key, inputs=inputs)
 
 
@@ -166,7 +166,7 @@ def measure(
         )
         run = launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
     run = replace(run, costs=_costs(run), work=_work(run))
-    cache.release(planned.model)
+    cache.release(planned.model, [recipe.path for recipe in planned.recipes if recipe.path])
     return run
 
 

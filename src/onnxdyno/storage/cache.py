@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -40,7 +41,7 @@ class Entry:
 
 
 class ModelCache:
-    """Models under `root`, `limit_bytes` in all. A pulled model is not evicted while this process lives or holds it."""
+    """Models under `root`, within its limit. A pulled model is not evicted while this process lives or holds it."""
 
     def __init__(self, root: Path, limit_bytes: int) -> None:
         self._shelf = Shelf(root, limit_bytes)
@@ -66,9 +67,12 @@ class ModelCache:
             self._remember(digest, entry)
         return _local(folder, entry, version)
 
-    def release(self, local: LocalModel) -> None:
-        """This process no longer needs the model: it may be evicted."""
-        self._shelf.release(local.ref.sha256)
+    def release(self, local: LocalModel, files: Iterable[str] = ()) -> None:
+        """This process no longer needs the model, what it is a copy of, and these input files: they may be evicted."""
+        for path in (local.path, *map(Path, files)):
+            self._shelf.release_inside(path)
+        if local.ref.copy_of_sha256 is not None:
+            self._shelf.release(local.ref.copy_of_sha256)
 
     def _download(self, store: ObjectStore, version: ObjectVersion, content: Path) -> Entry:
         self._shelf.reserve(version.size_bytes, content)

@@ -1,4 +1,7 @@
-"""Ceilings on this machine's disk, `<cache>/ceilings/<digest>.json`: whole or not at all; damaged is not there."""
+"""Ceilings on this machine's disk, `<cache>/ceilings/<digest>.json`: whole or not at all; damaged is not there.
+
+A few kilobytes for each device and set of versions: outside the limit of the cache, and nothing removes them.
+"""
 
 import os
 import tempfile

@@ -1,11 +1,15 @@
-"""The disk side of the model cache: staging, placing under a digest, locks of models in use, eviction.
+"""The disk side of the cache: staging, placing under a digest, locks of what is in use, eviction.
 
 ```
-<root>/<sha256>/…            a whole model; appears by one rename
-<root>/unfinished/<random>/  a download under way: `content/` and the `lock` its process holds
-<root>/locks/<sha256>        held shared by every process that uses the model
-<root>/index/<digest>.json   which model an object version turned out to be
+<root>/<sha256>/…              a whole model; appears by one rename
+<root>/copies/<sha256>/…       the proven copy of that model whose batch is dynamic
+<root>/inputs/<digest>/…       input files that a sidecar names
+<root>/unfinished/<random>/    one of these under way: `content/` and the `lock` its process holds
+<root>/locks/<name>            held shared by every process that uses it
+<root>/index/<digest>.json     which model an object version turned out to be
+<root>/ceilings/<digest>.json  what a device can do at most, see storage/ceilings.py
 ```
+The limit is on all but the last three, which are a few kilobytes each and stay.
 """
 
 import errno
@@ -22,7 +26,9 @@ from pathlib import Path
 from onnxdyno.domain.errors import InfrastructureError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+COPIES = "copies"
+INPUTS = "inputs"
+_DIGEST = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
 _GRAVE = "gone-"
 _held: dict[str, int] = {}
 _held_lock = threading.Lock()
@@ -44,15 +50,18 @@ def disk(root: Path) -> Iterator[None]:
 
 
 class Shelf:
-    """Whole models under their digests within `limit_bytes`, least recently used out first, never one in use."""
+    """What is whole, under its name, within `limit_bytes`; least recently used out first, never what is in use.
+
+    A name is the digest of a model, or `copies/` or `inputs/` and a digest.
+    """
 
     def __init__(self, root: Path, limit_bytes: int) -> None:
         self.root = root
         self._limit_bytes = limit_bytes
 
-    def folder(self, sha256: str) -> Path:
-        """Where the model with this digest lies, if it does."""
-        return self.root / sha256
+    def folder(self, name: str) -> Path:
+        """Where what bears this name lies, if it does."""
+        return self.root / name
 
     def index(self, version_digest: str) -> Path:
         """Where it is written which model an object version turned out to be."""
@@ -60,7 +69,7 @@ class Shelf:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """An empty folder for one download; gone afterwards, also (by the next download) after a kill."""
+        """An empty folder to fill; gone afterwards, also (by the next that needs room) after a kill."""
         here = self.root / "unfinished" / secrets.token_hex(8)
         with self._alone():
             (here / "content").mkdir(parents=True)
@@ -72,81 +81,98 @@ class Shelf:
             shutil.rmtree(here, ignore_errors=True)
             os.close(lock)
 
-    def place(self, content: Path, sha256: str) -> Path:
-        """Move a whole model to its digest and hold it; if it is there already, that one is kept."""
-        self._hold(sha256)
-        folder = self.folder(sha256)
+    def place(self, content: Path, name: str) -> Path:
+        """Move what is whole to its name and hold it; if that is there already, it is kept."""
+        self._hold(name)
+        folder = self.folder(name)
         try:
+            folder.parent.mkdir(exist_ok=True)
             content.rename(folder)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                self.release(sha256)
+                self.release(name)
                 raise
         os.utime(folder)
         return folder
 
-    def use(self, sha256: str) -> Path | None:
-        """Hold a model that is on the shelf and mark it used; None if it is not there."""
-        self._hold(sha256)
-        folder = self.folder(sha256)
+    def use(self, name: str) -> Path | None:
+        """Hold what is on the shelf and mark it used; None if it is not there."""
+        self._hold(name)
+        folder = self.folder(name)
         if not folder.is_dir():
-            self.release(sha256)
+            self.release(name)
             return None
         os.utime(folder)
         return folder
 
-    def _hold(self, sha256: str) -> None:
-        """Until `release` or the end of this process nobody evicts the model."""
-        path = self._lock_path(sha256)
+    def _hold(self, name: str) -> None:
+        """Until `release` or the end of this process nobody evicts it."""
+        path = self._lock_path(name)
         with _held_lock:
             if str(path) not in _held:
                 lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
                 fcntl.flock(lock, fcntl.LOCK_SH)
                 _held[str(path)] = lock
 
-    def release(self, sha256: str) -> None:
-        """This process no longer uses the model."""
+    def release(self, name: str) -> None:
+        """This process no longer uses it."""
         with _held_lock:
-            lock = _held.pop(str(self._lock_path(sha256)), None)
+            lock = _held.pop(str(self._lock_path(name)), None)
         if lock is not None:
             os.close(lock)
 
+    def release_inside(self, path: Path) -> None:
+        """As `release`, by a file of it; one that is not on the shelf is nobody's."""
+        root, path = self.root.resolve(), path.resolve()
+        if path.is_relative_to(root):
+            kind, *rest = path.relative_to(root).parts
+            self.release(f"{kind}/{rest[0]}" if kind in (COPIES, INPUTS) else kind)
+
+    def discard(self, name: str) -> None:
+        """Remove what turned out not to be whole. Raises `InfrastructureError` while another process uses it."""
+        self.release(name)
+        with self._alone():
+            if self.folder(name).is_dir() and not self._evict(self.folder(name)):
+                raise InfrastructureError(f"{self.folder(name)} is not whole and in use. Try again later.")
+
     def reserve(self, needed_bytes: int, content: Path) -> None:
-        """Make room for a download into `content`. Raises `InfrastructureError` if the limit cannot hold it."""
+        """Make room for what goes into `content`. Raises `InfrastructureError` if the limit cannot hold it."""
         if needed_bytes > self._limit_bytes:
             raise InfrastructureError(
-                f"model cache {self.root}: the model needs {needed_bytes:,} bytes, the cache may hold "
+                f"model cache {self.root}: {needed_bytes:,} bytes are needed, the cache may hold "
                 f"{self._limit_bytes:,}. Raise the cache limit.",
                 retryable=False,
             )
         with self._alone():
             self._sweep(content.parent)
             free_bytes = self._limit_bytes - self._used_bytes(content.parent)
-            for folder in sorted(self._models(), key=lambda folder: folder.stat().st_mtime_ns):
+            for folder in sorted(self._whole(), key=lambda folder: folder.stat().st_mtime_ns):
                 if free_bytes >= needed_bytes:
                     break
                 size_bytes = _size_bytes(folder)
                 free_bytes += size_bytes if self._evict(folder) else 0
         if free_bytes < needed_bytes:
             raise InfrastructureError(
-                f"model cache {self.root}: {needed_bytes:,} bytes are needed and every other model is in use. "
+                f"model cache {self.root}: {needed_bytes:,} bytes are needed and all the rest is in use. "
                 "Raise the cache limit or try again later."
             )
 
-    def _models(self) -> list[Path]:
-        return [path for path in self.root.iterdir() if _SHA256.fullmatch(path.name)]
+    def _whole(self) -> list[Path]:
+        folders = [folder for folder in (self.root, self.root / COPIES, self.root / INPUTS) if folder.is_dir()]
+        return [path for folder in folders for path in folder.iterdir() if _DIGEST.fullmatch(path.name)]
 
     def _used_bytes(self, own: Path) -> int:
-        downloads = [path for path in (self.root / "unfinished").iterdir() if path.name != own.name]
-        return sum(_size_bytes(folder) for folder in [*self._models(), *downloads])
+        under_way = [path for path in (self.root / "unfinished").iterdir() if path.name != own.name]
+        return sum(_size_bytes(folder) for folder in [*self._whole(), *under_way])
 
     def _evict(self, folder: Path) -> bool:
-        lock = _try_lock(self._lock_path(folder.name))
+        lock = _try_lock(self._lock_path(folder.relative_to(self.root).as_posix()))
         if lock is None:
             return False
         try:
             # first out of sight in one step: what bears a digest is whole
             grave = self.root / "unfinished" / f"{_GRAVE}{secrets.token_hex(8)}"
+            grave.parent.mkdir(exist_ok=True)
             folder.rename(grave)
             shutil.rmtree(grave, ignore_errors=True)
         finally:
@@ -154,7 +180,7 @@ class Shelf:
         return True
 
     def _sweep(self, own: Path) -> None:
-        """Remove downloads whose process is gone."""
+        """Remove what was under way when its process was killed."""
         for path in (self.root / "unfinished").iterdir():
             if path.name == own.name:
                 continue
@@ -175,10 +201,10 @@ class Shelf:
         finally:
             os.close(lock)
 
-    def _lock_path(self, sha256: str) -> Path:
+    def _lock_path(self, name: str) -> Path:
         folder = self.root / "locks"
         folder.mkdir(parents=True, exist_ok=True)
-        return folder / sha256
+        return folder / name.replace("/", ".")
 
 
 def _try_lock(path: Path) -> int | None:

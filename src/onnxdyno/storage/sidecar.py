@@ -2,16 +2,16 @@
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxdyno.domain.errors import InfrastructureError, SpecError
+from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.models import ObjectVersion
 from onnxdyno.domain.text import printable
 from onnxdyno.ports import ObjectStore
 from onnxdyno.storage import keys
+from onnxdyno.storage.shelf import INPUTS, Shelf, disk
 
 LIMIT_BYTES = 1 << 20
 FILES_LIMIT_BYTES = 1 << 30
@@ -41,30 +41,27 @@ def find_sidecar(store: ObjectStore, model_key: str) -> Sidecar | None:
     return None
 
 
-def fetch_files(store: ObjectStore, sidecar: Sidecar, names: Sequence[str], root: Path) -> Path:
-    """The folder below `root` that holds these files as they lie beside the model now: fetched once, whole or not.
+def fetch_files(store: ObjectStore, sidecar: Sidecar, names: Sequence[str], shelf: Shelf) -> Path:
+    """The folder on the shelf that holds these files as they lie beside the model now: fetched once, whole or not.
 
-    `names` are relative paths that were proven to stay beside the model. Raises `SpecError` (absent, too large),
-    `StoreError`, `InfrastructureError`.
+    `names` are relative paths that were proven to stay beside the model. The folder is held until it is released.
+    Raises `SpecError` (absent, too large), `StoreError`, `InfrastructureError` (disk full, limit).
     """
     versions = [_there(store, sidecar, name) for name in names]
-    if sum(version.size_bytes for version in versions) > FILES_LIMIT_BYTES:
+    needed_bytes = sum(version.size_bytes for version in versions)
+    if needed_bytes > FILES_LIMIT_BYTES:
         raise SpecError(f"{printable(sidecar.key)}: its input files have more than {FILES_LIMIT_BYTES:,} bytes.")
     identity = json.dumps([[version.store_uri, version.key, version.etag] for version in versions])
-    folder = root / hashlib.sha256(identity.encode("ascii", "backslashreplace")).hexdigest()[:32]
-    if folder.is_dir():
-        return folder
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=root, prefix=".fetching-") as made:
-            fresh = Path(made) / "fresh"
+    placed_as = f"{INPUTS}/{hashlib.sha256(identity.encode('ascii', 'backslashreplace')).hexdigest()[:32]}"
+    with disk(shelf.root):
+        folder = shelf.use(placed_as)
+        if folder is not None:
+            return folder
+        with shelf.staging() as content:
+            shelf.reserve(needed_bytes, content)
             for name, version in zip(names, versions, strict=True):
-                _fetch(store, version, fresh / name)
-            if not folder.is_dir():
-                fresh.rename(folder)
-    except OSError as error:
-        raise InfrastructureError(f"{root}: {error.strerror}. Set ONNXDYNO_CACHE_DIR to a folder with room.") from error
-    return folder
+                _fetch(store, version, content / name)
+            return shelf.place(content, placed_as)
 
 
 def _there(store: ObjectStore, sidecar: Sidecar, name: str) -> ObjectVersion:
