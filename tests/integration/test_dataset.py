@@ -1,6 +1,7 @@
 """Results of many runs: committed as one, asked with SQL, on every store."""
 
 import dataclasses
+import io
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,53 @@ def test_files_of_others_between_ours_are_not_read(registry: Registry) -> None:
     registry.upload("tables/runs/readme.txt", b"not a table")
     registry.upload("tables/points/device_class=x/stray.parquet", b"not parquet")
     assert rows(registry.store, "SELECT count(*) AS n FROM points") == [{"n": 1}]
+
+
+def _stray(**columns: list[Any]) -> bytes:
+    """A Parquet file of somebody else."""
+    body = io.BytesIO()
+    write: Any = pq.write_table
+    write(pa.table(columns), body)
+    return body.getvalue()
+
+
+def test_a_parquet_file_of_others_among_the_runs_is_left_out_with_one_line(registry: Registry) -> None:
+    dataset.commit(registry.store, run_of("r1"), factories.findings())
+    dataset.commit(registry.store, run_of("r2"), factories.findings())
+    for name in ("mine", "yours"):
+        registry.upload(f"tables/runs/device_class=x/{name}.parquet", _stray(color=["red", "blue"]))
+    said: list[str] = []
+    sql = "SELECT count(*) AS n FROM runs JOIN points USING (run_id)"
+    assert dataset.query(registry.store, sql, said.append).to_pylist() == [{"n": 2}]
+    assert dataset.query(registry.store, "SELECT count(*) AS n FROM runs", said.append).to_pylist() == [{"n": 2}]
+    assert said == 2 * [
+        f"{registry.store.uri}/tables/runs/device_class=x/mine.parquet and 1 more: left out, since it has no column "
+        "run_id. Keep other files out of tables/."
+    ]
+
+
+def test_a_copy_of_a_run_under_another_name_does_not_count_twice(registry: Registry) -> None:
+    run = run_of("r1")
+    key = keys.table_key("runs", run.plan.device.device_class, "r1")
+    dataset.commit(registry.store, run, factories.findings())
+    registry.upload(key.replace("r1.parquet", "r1-backup.parquet"), registry.store.get(key))
+    said: list[str] = []
+    assert dataset.query(registry.store, "SELECT run_id FROM runs", said.append).to_pylist() == [{"run_id": "r1"}]
+    (line,) = said
+    assert "r1-backup.parquet: left out, since its row is that of a run with another name" in line
+
+
+def test_the_row_of_a_run_that_cannot_be_read_is_no_stray_and_fails_with_its_name(registry: Registry) -> None:
+    run = run_of("r1")
+    dataset.commit(registry.store, run, factories.findings())
+    for table in ("runs", "points"):
+        key = keys.table_key(table, run.plan.device.device_class, "r1")
+        body = registry.store.get(key)
+        registry.store.delete(key)
+        if table == "runs":
+            registry.upload(key, body[: len(body) // 2])
+    with pytest.raises(StoreError, match=r"r1\.parquet"):
+        dataset.query(registry.store, "SELECT count(model_name) FROM runs")
 
 
 def test_runs_of_several_device_classes_read_together_although_a_column_is_all_null() -> None:

@@ -1,6 +1,7 @@
 """What a person does on this machine: measure or inspect a file, read a spec, write a page, ask results."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -104,11 +105,14 @@ def write_text(path: Path, text: str, option: str) -> None:
         ) from error
 
 
-def query(sql: str, *, results_uri: str) -> Any:
-    """A pyarrow table: SQL over the committed tables of a results store. Raises `UsageError`, `StoreError`."""
+def query(sql: str, *, results_uri: str, warn: Callable[[str], object] = warnings.warn) -> Any:
+    """A pyarrow table: SQL over the committed tables of a results store; `warn` is told of files that are no run.
+
+    Raises `UsageError`, `StoreError`.
+    """
     from onnxdyno.storage import dataset
 
-    return dataset.query(places.open_store(results_uri, may_be_new=True), sql)
+    return dataset.query(places.open_store(results_uri, may_be_new=True), sql, warn)
 
 
 def _bench_origin(pulled: Pulled, on: Device, results_uri: str | None) -> Origin:

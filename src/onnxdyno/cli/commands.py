@@ -231,7 +231,7 @@ def query(
     from onnxdyno import app as house
 
     with screen.one_line_errors(as_json=as_json):
-        found = house.query(sql, results_uri=results)
+        found = house.query(sql, results_uri=results, warn=screen.warn)
         if as_json:
             screen.write(screen.rows_json(found))
         elif as_csv:

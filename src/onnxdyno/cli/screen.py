@@ -88,6 +88,11 @@ def _complain(text: str) -> None:
     sys.stderr.write(f"onnxdyno: {printable(text, 2000)}\n")
 
 
+def warn(text: str) -> None:
+    """One line on standard error of what a reader must know; the command goes on."""
+    _complain(f"warning: {text}")
+
+
 def write(text: str) -> None:
     """Text on standard output. Raises `InfrastructureError` if it cannot be written; a closed pipe ends quietly."""
     with _standard_output():

@@ -1,5 +1,7 @@
 """The results of all runs: commit one, ask them all with SQL. The runs row is written last and is the commit."""
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from onnxdyno.domain.errors import InfrastructureError, StoreError, UsageError
@@ -18,6 +20,7 @@ from onnxdyno.storage.rows import (
     telemetry_rows,
 )
 from onnxdyno.storage.samples import samples_table
+from onnxdyno.storage.strays import find_strays
 from onnxdyno.storage.tables import PARTITION, SCHEMAS, from_rows, to_parquet
 
 _YOUNGER = ("cold", "memory", "telemetry")
@@ -62,21 +65,37 @@ def _write(results: ObjectStore, table: str, run: BenchmarkRun, body: bytes) -> 
         raise StoreError(f"{results.uri}/{key}: another process is writing this run. Try again.")
 
 
-def committed(results: ObjectStore) -> tuple[keys.TableKey, ...]:
-    """Every committed run, in key order. Raises `StoreError`."""
-    found = (keys.parse_table_key(version.key) for version in results.list(keys.table_prefix("runs")))
+def committed(results: ObjectStore, warn: Callable[[str], object] = warnings.warn) -> tuple[keys.TableKey, ...]:
+    """Every committed run, in key order; `warn` is told in one line what else lies there. Raises `StoreError`."""
+    runs = _tables(results, "runs")
+    with_points = {(each.device_class, each.run_id) for each in _tables(results, "points")}
+    suspects = [each for each in runs if (each.device_class, each.run_id) not in with_points]
+    strays = find_strays(results, suspects) if suspects else {}
+    if strays:
+        first, why = next(iter(strays.items()))
+        more = f" and {len(strays) - 1} more" if len(strays) > 1 else ""
+        warn(
+            f"{results.uri}/{keys.table_key('runs', first.device_class, first.run_id)}{more}: left out, since {why}. "
+            "Keep other files out of tables/."
+        )
+    return tuple(each for each in runs if each not in strays)
+
+
+def _tables(results: ObjectStore, table: str) -> tuple[keys.TableKey, ...]:
+    found = (keys.parse_table_key(version.key) for version in results.list(keys.table_prefix(table)))
     return tuple(key for key in found if key is not None)
 
 
-def query(results: ObjectStore, sql: str) -> Any:
+def query(results: ObjectStore, sql: str, warn: Callable[[str], object] = warnings.warn) -> Any:
     """Run one SQL statement (DuckDB) over a view per table, made of the files of committed runs only.
 
-    Returns a pyarrow table. The statement reaches nothing but these views. Raises `UsageError` (the SQL), `StoreError`.
+    Returns a pyarrow table. The statement reaches nothing but these views; `warn` is told of files that are no run.
+    Raises `UsageError` (the SQL), `StoreError`.
     """
     import duckdb
 
     try:
-        sources = _datasets(results, committed(results))
+        sources = _datasets(results, committed(results, warn))
     except OSError as error:
         raise _refused(results, error) from None
     with duckdb.connect(
