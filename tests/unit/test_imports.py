@@ -1,6 +1,7 @@
 """The walls of the house: the contracts hold what they promise, and the measuring process stays light."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,3 +81,19 @@ def test_the_embedded_entry_point_leaves_prefect_alone_until_it_has_a_server() -
     loaded = loaded_by("import flows.embedded")
     assert "flows" in loaded
     assert "prefect" not in loaded
+
+
+def test_the_architecture_page_names_every_part_of_the_library_and_no_other() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    table = page.partition("| part | holds | pure |")[2].partition("\n\n")[0]
+    firsts = "".join(row.split("|")[1] for row in table.splitlines()[2:])
+    parts = {each.name + ("/" if each.is_dir() else "") for each in (ROOT / "src" / "onnxdyno").iterdir()}
+    assert set(re.findall(r"`([^`]+)`", firsts)) == parts - {"__init__.py", "__pycache__/", "py.typed"}
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    roots = (ROOT, ROOT / "src" / "onnxdyno", ROOT / "src" / "onnxdyno" / "storage")
+    named = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|c|md|toml)|(?:[a-z_]+/)+)`", page))
+    assert named
+    assert [each for each in sorted(named) if not any((root / each).exists() for root in roots)] == []
