@@ -45,11 +45,6 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     args: Args = Args()
 
     @property
-    def is_node(self) -> bool:
-        """Whether it is a node's own time; a fence before or after it is not."""
-        return self.cat == "Node" and self.name.endswith(SUFFIX)
-
-    @property
     def is_run(self) -> bool:
         """Whether it is one whole call of the model."""
         return self.cat == "Session" and self.name == "model_run"
