@@ -3,8 +3,11 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jsonschema
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from commands import CASES, Ran
@@ -99,3 +102,15 @@ def test_profile_writes_a_trace_and_schema_checked_json(onnxdyno: Callable[..., 
     jsonschema.validate(ran.document, json.loads((SCHEMAS / "profile.schema.json").read_text()))
     assert ran.document["profile"]["matched_share"] > 0.9
     assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"M", "X"}
+
+
+def test_a_parquet_file_of_others_among_the_runs_is_one_warning(onnxdyno: Callable[..., Ran], tmp_path: Path) -> None:
+    stray = tmp_path / "results" / "tables" / "runs" / "device_class=x" / "stray.parquet"
+    stray.parent.mkdir(parents=True)
+    write: Any = pq.write_table
+    write(pa.table({"color": ["red"]}), stray)
+    ran = onnxdyno("query", "SELECT count(*) AS runs FROM runs", "--results", "file:results", "--json")
+    assert ran.document == {"rows": [{"runs": 0}]}
+    (line,) = ran.err.splitlines()
+    assert line.startswith("onnxdyno: warning: ")
+    assert "stray.parquet: left out" in line

@@ -24,6 +24,10 @@ def test_the_lock_folder_does_not_depend_on_who_runs_or_where() -> None:
     assert environment.read({"TMPDIR": "/elsewhere", "HOME": "/root"}).lock_folder == environment.read({}).lock_folder
 
 
+def test_a_cache_folder_is_where_it_was_named_also_for_a_process_that_works_elsewhere() -> None:
+    assert environment.read({"ONNXDYNO_CACHE_DIR": "cache"}).cache_folder == Path.cwd() / "cache"
+
+
 def test_an_empty_variable_is_not_set() -> None:
     names = ("XDG_CACHE_HOME", "ONNXDYNO_CACHE_DIR", "ONNXDYNO_CACHE_GB", "ONNXDYNO_LOCK_DIR", "ONNXDYNO_LOCK_WAIT_S")
     assert environment.read(dict.fromkeys(names, "")) == environment.read({})

@@ -27,9 +27,9 @@ class Environment:
 
 def read(variables: Mapping[str, str]) -> Environment:
     """A variable that is empty counts as not set. Raises `UsageError` for a number that is none."""
-    user_cache = variables.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = variables.get("ONNXDYNO_CACHE_DIR") or f"{variables.get('XDG_CACHE_HOME') or '~/.cache'}/onnxdyno/models"
     return Environment(
-        cache_folder=Path(variables.get("ONNXDYNO_CACHE_DIR") or f"{user_cache}/onnxdyno/models").expanduser(),
+        cache_folder=Path(folder).expanduser().absolute(),  # measuring processes work elsewhere
         cache_limit_bytes=int(_number(variables, "ONNXDYNO_CACHE_GB", 20, "gigabytes") * 1e9),
         lock_folder=Path(variables.get("ONNXDYNO_LOCK_DIR") or _LOCK_FOLDER),
         lock_wait_s=_number(variables, "ONNXDYNO_LOCK_WAIT_S", 3600, "seconds"),
