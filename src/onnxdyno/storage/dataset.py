@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from onnxdyno.domain.errors import InfrastructureError, StoreError, UsageError
@@ -67,10 +68,9 @@ def _write(results: ObjectStore, table: str, run: BenchmarkRun, body: bytes) -> 
 
 def committed(results: ObjectStore, warn: Callable[[str], object] = warnings.warn) -> tuple[keys.TableKey, ...]:
     """Every committed run, in key order; `warn` is told in one line what else lies there. Raises `StoreError`."""
-    runs = _tables(results, "runs")
-    with_points = {(each.device_class, each.run_id) for each in _tables(results, "points")}
-    suspects = [each for each in runs if (each.device_class, each.run_id) not in with_points]
-    strays = find_strays(results, suspects) if suspects else {}
+    runs = _there(results, "runs")
+    with_points = set(_there(results, "points"))
+    strays = find_strays(results, [run for run in runs if replace(run, table="points") not in with_points])
     if strays:
         first, why = next(iter(strays.items()))
         more = f" and {len(strays) - 1} more" if len(strays) > 1 else ""
@@ -81,7 +81,7 @@ def committed(results: ObjectStore, warn: Callable[[str], object] = warnings.war
     return tuple(each for each in runs if each not in strays)
 
 
-def _tables(results: ObjectStore, table: str) -> tuple[keys.TableKey, ...]:
+def _there(results: ObjectStore, table: str) -> tuple[keys.TableKey, ...]:
     found = (keys.parse_table_key(version.key) for version in results.list(keys.table_prefix(table)))
     return tuple(key for key in found if key is not None)
 
@@ -117,15 +117,15 @@ def _datasets(results: ObjectStore, runs: tuple[keys.TableKey, ...]) -> dict[str
     from pyarrow import dataset
 
     system, base = results.filesystem()
-    younger = {key for table in _YOUNGER for key in _keys_of(results, table)}
+    younger = {key for table in _YOUNGER for key in _there(results, table)}
     make: Any = dataset.dataset  # not typed
     partitioning = dataset.HivePartitioning(pa.schema([(PARTITION, pa.string())]), segment_encoding="none")
     return {
         table: make(
             [
-                f"{base}/{key}"
-                for key in (keys.table_key(table, run.device_class, run.run_id) for run in runs)
-                if table not in _YOUNGER or key in younger
+                f"{base}/{keys.table_key(each.table, each.device_class, each.run_id)}"
+                for each in (replace(run, table=table) for run in runs)
+                if table not in _YOUNGER or each in younger
             ],
             schema=schema,
             format="parquet",
@@ -134,10 +134,6 @@ def _datasets(results: ObjectStore, runs: tuple[keys.TableKey, ...]) -> dict[str
         )
         for table, schema in SCHEMAS.items()
     }
-
-
-def _keys_of(results: ObjectStore, table: str) -> tuple[str, ...]:
-    return tuple(version.key for version in results.list(keys.table_prefix(table)))
 
 
 def _refused(results: ObjectStore, error: Exception) -> UsageError | InfrastructureError:

@@ -1,6 +1,6 @@
 """Parquet files of others among the rows that commit runs: told by what is in them, so that no run is ever hidden."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,23 +13,21 @@ _OURS = ("run_id", "model_sha256", "protocol_version")
 """Columns that the row of a run has had from the first version on."""
 
 
-def find_strays(results: ObjectStore, suspects: Iterable[keys.TableKey]) -> Mapping[keys.TableKey, str]:
+def find_strays(results: ObjectStore, suspects: Sequence[keys.TableKey]) -> Mapping[keys.TableKey, str]:
     """Those that are no row of the run they are named after, and why.
 
     A file that cannot be read is not among them: it may be a run, damaged, and that is for its reader to hear.
     """
+    if not suspects:
+        return {}
     system, base = results.filesystem()
-    found = {each: _why(system, f"{base}/{keys.table_key(*_parts(each))}", each.run_id) for each in suspects}
+    found = {each: _why(system, base, each) for each in suspects}
     return {each: why for each, why in found.items() if why is not None}
 
 
-def _parts(key: keys.TableKey) -> tuple[str, str, str]:
-    return key.table, key.device_class, key.run_id
-
-
-def _why(system: Any, path: str, run_id: str) -> str | None:
+def _why(system: Any, base: str, key: keys.TableKey) -> str | None:
     try:
-        with system.open_input_file(path) as opened:
+        with system.open_input_file(f"{base}/{keys.table_key(key.table, key.device_class, key.run_id)}") as opened:
             file: Any = pq.ParquetFile(opened)
             missing = next((name for name in _OURS if name not in file.schema_arrow.names), None)
             if missing is not None:
@@ -39,4 +37,4 @@ def _why(system: Any, path: str, run_id: str) -> str | None:
             (named,) = file.read(columns=["run_id"])["run_id"].to_pylist()
     except (OSError, pa.ArrowException):
         return None
-    return None if named == run_id else "its row is that of a run with another name"
+    return None if named == key.run_id else "its row is that of a run with another name"
