@@ -70,7 +70,7 @@ def _timed(
     assignment: Assignment, turn: Turn, loaded: LoadedModel, shop: Workshop, cold_ns: dict[AxisSizes, int]
 ) -> Measured:
     began_ns = shop.clock()
-    bound = _bind(assignment, turn, loaded, shop, cold_ns, began_ns)
+    bound = _bind(assignment, turn, loaded, shop, cold_ns, began_ns=began_ns)
     timed = _time(bound, _conditions(assignment, turn, bound, shop, began_ns), shop)
     first = bound.calls[0]
     device_ns = () if bound.beside else first.device_ns(events_for(assignment.protocol, turn, timed.samples_ns))
@@ -107,6 +107,7 @@ def _bind(
     loaded: LoadedModel,
     shop: Workshop,
     cold_ns: dict[AxisSizes, int],
+    *,
     began_ns: int,
 ) -> _Bound:
     """The first binding of a shape makes its first call in this process: its time is a cold number, kept in `cold_ns`.
@@ -123,9 +124,7 @@ def _bind(
     return _Bound(
         sets=sets,
         calls=(first, *(loaded.bind(each, variant) for each in sets[1:])),
-        beside=tuple(
-            tuple(loaded.bind(each, variant).raw for each in sets) for _ in range(1, turn.point.concurrency)
-        ),
+        beside=tuple(tuple(loaded.bind(each, variant).raw for each in sets) for _ in range(1, turn.point.concurrency)),
         first_run_ns=first_run_ns,
     )
 

@@ -53,7 +53,6 @@ class ModelCache:
         `ObjectChanged`, `ObjectMissing`, `StoreError`, `InfrastructureError` (disk full, limit).
         """
         with disk(self._shelf.root):
-            self._shelf.root.mkdir(parents=True, exist_ok=True)
             digest = keys.version_digest(version)
             entry = self._known(digest)
             if entry is not None and _is_current(store, version, entry):

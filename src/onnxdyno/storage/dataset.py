@@ -26,6 +26,7 @@ from onnxdyno.storage.tables import PARTITION, SCHEMAS, from_rows, to_parquet
 
 _YOUNGER = ("cold", "memory", "telemetry")
 """Tables that runs of older versions do not have."""
+_UNREADABLE = ("IOError", "AWS Error", "OSError", "Could not open Parquet input source")
 _CONFINED = (
     "SET TimeZone = 'UTC'",
     "SET enable_progress_bar = false",
@@ -139,7 +140,7 @@ def _datasets(results: ObjectStore, runs: tuple[keys.TableKey, ...]) -> dict[str
 def _refused(results: ObjectStore, error: Exception) -> UsageError | InfrastructureError:
     """DuckDB reports a file that cannot be read like an error of the statement; tell them apart by Arrow's words."""
     text = str(error)
-    if isinstance(error, OSError) or "IOError" in text or "AWS Error" in text or "OSError" in text:
+    if isinstance(error, OSError) or any(word in text for word in _UNREADABLE):
         why = "a file is not there: " if isinstance(error, FileNotFoundError) else ""
         return StoreError(
             f"{results.uri}: a table of a committed run cannot be read: {why}{printable(' '.join(text.split()))} "

@@ -194,6 +194,7 @@ class Shelf:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
+        self.root.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.root / "unfinished.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -26,9 +26,10 @@ def find_strays(results: ObjectStore, suspects: Sequence[keys.TableKey]) -> Mapp
 
 
 def _why(system: Any, base: str, key: keys.TableKey) -> str | None:
+    read: Any = pq.ParquetFile  # not typed
     try:
         with system.open_input_file(f"{base}/{keys.table_key(key.table, key.device_class, key.run_id)}") as opened:
-            file: Any = pq.ParquetFile(opened)
+            file = read(opened)
             missing = next((name for name in _OURS if name not in file.schema_arrow.names), None)
             if missing is not None:
                 return f"it has no column {missing}"
