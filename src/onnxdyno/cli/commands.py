@@ -6,13 +6,17 @@ Exit codes: 0 fine · 2 usage or spec · 3 the model cannot be measured · 4 a s
 
 from importlib.metadata import entry_points, version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from onnxdyno.cli import hardware, predict, profile, requirements, roofline, screen
 from onnxdyno.domain.errors import NothingMeasured, UsageError
 from onnxdyno.domain.text import printable
+
+if TYPE_CHECKING:
+    from onnxdyno.domain.findings import Findings
+    from onnxdyno.domain.runs import BenchmarkRun
 
 app = typer.Typer(
     name="onnxdyno",
@@ -119,7 +123,6 @@ def bench(
     processes each, within 60 seconds. An interrupted bench with --out goes on where it stopped.
     """
     from onnxdyno import app as house
-    from onnxdyno.reporting import documents, terminal
 
     with screen.one_line_errors(as_json=as_json):
         _can_be_page(html)
@@ -142,17 +145,25 @@ def bench(
         on = house.device(device)
         with screen.progress() as tell:
             run, findings = house.bench(model, on=on, results_uri=out, tell=tell, parameters=parameters)
-        if as_json:
-            screen.write(documents.dumps(documents.bench_document(run, findings)))
-        else:
-            screen.show(terminal.bench(run, findings))
-        if html is not None:
-            with screen.one_line_errors(as_json=False):  # the one object was printed: what was measured is not lost
-                house.write_page(html, run, findings)
-        if not any(point.state.is_measured for point in findings.points):
-            raise NothingMeasured(
-                f"{printable(model.name)}: none of {len(findings.points)} points could be measured; see their reasons."
-            )
+        _show(run, findings, model.name, html=html, as_json=as_json)
+
+
+def _show(run: "BenchmarkRun", findings: "Findings", name: str, *, html: Path | None, as_json: bool) -> None:
+    """A bench as text or JSON, and as a page. Raises `NothingMeasured`."""
+    from onnxdyno import app as house
+    from onnxdyno.reporting import documents, terminal
+
+    if as_json:
+        screen.write(documents.dumps(documents.bench_document(run, findings)))
+    else:
+        screen.show(terminal.bench(run, findings))
+    if html is not None:
+        with screen.one_line_errors(as_json=False):  # the one object was printed: what was measured is not lost
+            house.write_page(html, run, findings)
+    if not any(point.state.is_measured for point in findings.points):
+        raise NothingMeasured(
+            f"{printable(name)}: none of {len(findings.points)} points could be measured; see their reasons."
+        )
 
 
 @app.command()

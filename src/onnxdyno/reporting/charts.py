@@ -91,7 +91,7 @@ def node_bars(profile: ProfileFinding, most: int = 8) -> str | None:
     for row, each in enumerate(shown):
         top = row * _BAR_STEP
         node = each.node
-        name = node_name(node.path, node.name, node.op_type, node.index)
+        name = node_name(node)
         value = f"{units.percent(each.share)}  {units.number(node.self_ns, unit)} {unit.name}"
         parts.append(svg.text(0, top + 10, _tail(f"{node.op_type}  {name}", 52), "label"))
         parts.append(svg.text(_BARS_WIDTH, top + 10, value, "value", "end"))

@@ -9,9 +9,11 @@ from onnxdyno.domain.findings import (
     Choice,
     Estimate,
     Findings,
+    NodeFinding,
     PointFinding,
     ProfileFinding,
 )
+from onnxdyno.domain.outcomes import NodeTiming
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import points as layout
 from onnxdyno.reporting import units
@@ -114,16 +116,34 @@ def as_texts(grid: Grid) -> tuple[dict[str, str], ...]:
     return tuple(dict(zip(titles, (cell.text for cell in row), strict=True)) for row in grid.rows)
 
 
+def node_cells(finding: NodeFinding, unit: units.Unit) -> tuple[Cell, ...]:
+    """Share of the sum of self times, self time, operator, name."""
+    node = finding.node
+    return (
+        Cell(text=units.percent(finding.share)),
+        Cell(text=units.number(node.self_ns, unit)),
+        Cell(text=node.op_type),
+        Cell(text=node_name(node)),
+    )
+
+
+def node_columns(unit: units.Unit) -> tuple[Column, ...]:
+    """The columns of `node_cells`."""
+    return (
+        Column(title="share", is_number=True),
+        Column(title=f"self {unit.name}", is_number=True),
+        Column(title="operator"),
+        Column(title="node"),
+    )
+
+
 def nodes_grid(profile: ProfileFinding, most: int = 10) -> Grid:
     """The slowest nodes: share of the sum of self times, self time, operator, name."""
     shown = profile.nodes[:most]
     unit = units.latency_unit([each.node.self_ns for each in shown])
     rows = tuple(
         (
-            Cell(text=units.percent(each.share)),
-            Cell(text=units.number(each.node.self_ns, unit)),
-            Cell(text=each.node.op_type),
-            Cell(text=node_name(each.node.path, each.node.name, each.node.op_type, each.node.index)),
+            *node_cells(each, unit),
             Cell(text=each.node.output_shapes or units.MISSING),
         )
         for each in shown
@@ -131,10 +151,7 @@ def nodes_grid(profile: ProfileFinding, most: int = 10) -> Grid:
     return Grid(
         title="Slowest nodes",
         columns=(
-            Column(title="share", is_number=True),
-            Column(title=f"self {unit.name}", is_number=True),
-            Column(title="operator"),
-            Column(title="node"),
+            *node_columns(unit),
             Column(title="output", is_minor=True),
         ),
         rows=rows,
@@ -245,10 +262,10 @@ class Footnotes:
         return tuple(alike[0] + (" (others alike)" if len(set(alike)) > 1 else "") for alike in self._told.values())
 
 
-def node_name(path: str, name: str, op_type: str, index: int) -> str:
+def node_name(node: NodeTiming) -> str:
     """The node's name with the path of its subgraph; `Relu_3` for a node without one."""
-    own = name or f"{op_type}_{index}"
-    return f"{path}/{own}" if path else own
+    own = node.name or f"{node.op_type}_{node.index}"
+    return f"{node.path}/{own}" if node.path else own
 
 
 def profile_caption(profile: ProfileFinding) -> str:

@@ -8,7 +8,7 @@ from onnxdyno.domain.outcomes import Profile
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import units
 from onnxdyno.reporting.documents import FORMAT, Document, model_part, profile_part
-from onnxdyno.reporting.grid import Cell, Column, Grid, node_name, profile_caption
+from onnxdyno.reporting.grid import Cell, Column, Grid, node_cells, node_columns, profile_caption
 
 _NS_PER_MS = 1e6
 
@@ -48,10 +48,7 @@ def slowest_grid(finding: ProfileFinding, most: int) -> Grid:
     unit = units.latency_unit([each.node.self_ns for each in shown])
     rows = tuple(
         (
-            Cell(text=units.percent(each.share)),
-            Cell(text=units.number(each.node.self_ns, unit)),
-            Cell(text=each.node.op_type),
-            Cell(text=node_name(each.node.path, each.node.name, each.node.op_type, each.node.index)),
+            *node_cells(each, unit),
             Cell(text=_work(each.work.flops), reason=each.work.reason),
             Cell(text=_moved(each.work.read_bytes, each.work.written_bytes), reason=each.work.reason),
             Cell(text=each.node.output_shapes or units.MISSING),
@@ -61,10 +58,7 @@ def slowest_grid(finding: ProfileFinding, most: int) -> Grid:
     return Grid(
         title=f"Slowest {len(shown)} of {len(finding.nodes)} nodes",
         columns=(
-            Column(title="share", is_number=True),
-            Column(title=f"self {unit.name}", is_number=True),
-            Column(title="operator"),
-            Column(title="node"),
+            *node_columns(unit),
             Column(title="work", is_number=True),
             Column(title="moved", is_number=True, is_minor=True),
             Column(title="output", is_minor=True),

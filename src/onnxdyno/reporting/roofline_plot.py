@@ -131,7 +131,7 @@ def _circles(plane: _Plane, drawn: Sequence[NodeVerdict]) -> list[str]:
         x, y = plane.place(each)
         radius = round(max(_SMALLEST, _LARGEST * sqrt(each.self_ns / longest)), 1)
         node = each.found.node
-        name = node_name(node.path, node.name, node.op_type, node.index)
+        name = node_name(node)
         said = f"{node.op_type} {name}: {units.percent(each.found.share)}, {_css(each.bound)}"
         parts.append(svg.disc(x, y, radius, f"node {_css(each.bound)}", said))
     return parts
@@ -148,7 +148,7 @@ def _labels(plane: _Plane, drawn: Sequence[NodeVerdict]) -> list[str]:
     for each, (x, y), height in zip(named, places, heights, strict=True):
         at = height - beyond
         node = each.found.node
-        name = node_name(node.path, node.name, node.op_type, node.index)
+        name = node_name(node)
         parts.append(svg.line(x, y, _END + 12, at, "leader"))
         parts.append(svg.text(_END + 16, at, f"{node.op_type} {units.percent(each.found.share)}", "label"))
         parts.append(svg.text(_END + 16, at + 12, name if len(name) <= 27 else f"…{name[-26:]}", "tick"))

@@ -97,7 +97,7 @@ def _row(each: NodeVerdict, unit: units.Unit) -> tuple[Cell, ...]:
         Cell(text=units.MISSING if intensity is None else f"{intensity:.3g}", reason=why),
         Cell(text=rate(CeilingKind.FLOP_RATE, each.achieved_flop_per_s), reason=why),
         Cell(text=rate(CeilingKind.BANDWIDTH, each.achieved_bytes_per_s), reason=why),
-        Cell(text=node_name(node.path, node.name, node.op_type, node.index)),
+        Cell(text=node_name(node)),
     )
 
 

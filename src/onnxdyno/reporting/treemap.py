@@ -99,7 +99,7 @@ def _group(op_type: str, nodes: Sequence[NodeFinding], box: Box, css: str) -> li
     for each, area in zip(nodes, squarified([node.share for node in nodes], inner), strict=True):
         if area.width * area.height >= _LEAST_AREA:
             node = each.node
-            name = node_name(node.path, node.name, node.op_type, node.index)
+            name = node_name(node)
             unit = units.latency_unit([node.self_ns])
             told = f"{op_type} {name}: {units.percent(each.share)}, {units.number(node.self_ns, unit)} {unit.name}"
             parts.append(_rectangle(area, f"{css} node", told))
