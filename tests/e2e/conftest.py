@@ -11,8 +11,9 @@ from commands import Ran, run_onnxdyno
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Mapping[str, str]:
-    """This process's environment, with locks, cache and home of the test's own."""
-    own = {"ONNXDYNO_LOCK_DIR": "locks", "ONNXDYNO_CACHE_DIR": "cache", "XDG_CACHE_HOME": "xdg"}
+    """This process's environment, with locks, caches and temporary files of the test's own."""
+    (tmp_path / "tmp").mkdir()
+    own = {"ONNXDYNO_LOCK_DIR": "locks", "ONNXDYNO_CACHE_DIR": "cache", "XDG_CACHE_HOME": "xdg", "TMPDIR": "tmp"}
     return {**os.environ, **{name: str(tmp_path / folder) for name, folder in own.items()}}
 
 

@@ -107,9 +107,11 @@ def test_the_next_bench_finishes_what_another_began(
     half = onnxdyno("query", "SELECT count(*) n FROM points", "--results", "file:results", "--json")
     assert half.document["rows"] == [{"n": 0}]
     assert not list((tmp_path / "results").rglob("*unfinished*"))
+    assert len(list((tmp_path / "tmp").iterdir())) == (1 if number is signal.SIGKILL else 0)
 
     done = onnxdyno(*ARGUMENTS)
     assert done.code == 0
+    assert list((tmp_path / "tmp").iterdir()) == []
     runs = onnxdyno("query", "SELECT count(DISTINCT run_id) n FROM points", "--results", "file:results", "--json")
     assert runs.document["rows"] == [{"n": 1}]
     twice = onnxdyno(
