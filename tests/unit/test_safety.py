@@ -84,7 +84,7 @@ def zipped(*names: str) -> bytes:
         (zipped("archive/data.pkl", "archive/version"), "TorchScript"),
         (zipped("a.txt"), "zip archive"),
         (b"\x1c\0\0\0TFL3" + bytes(64), "TFLite"),
-        (gzip.compress(b"model"), "gzip"),
+        (gzip.compress(b"model", mtime=0), "gzip"),
         (b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code></Error>', "XML error answer"),
         (b'<?xml version="1.0"?><net name="openvino"/>', "XML file"),
         (b"<!DOCTYPE html><html>login</html>", "HTML page"),
