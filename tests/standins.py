@@ -38,10 +38,14 @@ class Standin:
 
     def watch(self, device_id: str, own: Mapping[str, str], *script: str) -> Any:
         """What tests/standin/watched_run.py prints: a launch here; the script holds from its second point on."""
+        return self.play("watched_run", own, device_id, *script)
+
+    def play(self, program: str, own: Mapping[str, str], *arguments: str) -> Any:
+        """What a program of tests/standin prints, in a process that finds the library."""
         tests = Path(__file__).parent
         path = os.pathsep.join(filter(None, (str(tests), *sys.path)))
         done = subprocess.run(
-            [sys.executable, str(tests / "standin" / "watched_run.py"), device_id, *script],
+            [sys.executable, str(tests / "standin" / f"{program}.py"), *arguments],
             env=self.environment({**own, "PYTHONPATH": path}),
             capture_output=True,
             text=True,

@@ -49,6 +49,8 @@ class Sighting:
     brakes: Brakes = Brakes()
     energy_uj: int | None = None
     """Of all the machine's CPU packages, where that can be read."""
+    device_clock_hz: float | None = None
+    """Of the GPU that computes, now; None on a CPU, and where nobody can tell."""
 
 
 Witness = Callable[[], Sighting]
@@ -61,6 +63,19 @@ class EnergyMeter:
 
     read_uj: Callable[[], int | None] | None = None
     reason: str | None = None
+
+
+class DeviceClock(Protocol):
+    """The clock at which a GPU computes; asked by the measuring process between windows of calls, never inside."""
+
+    def read_hz(self) -> float | None:
+        """Now; None where it cannot be read, for the reason that `reason` then has."""
+        ...
+
+    @property
+    def reason(self) -> str | None:
+        """Why the last reading gave nothing; None: it gave something, or there was none yet."""
+        ...
 
 
 class ObjectStore(Protocol):

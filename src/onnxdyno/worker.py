@@ -1,7 +1,7 @@
 """The measuring process: `python -m onnxdyno.worker --answer-to FD --parent PID`, an assignment on standard input.
 
-The second composition root: it picks the adapters ort, cuda, host, witness and confinement, and
-reaches no store or table.
+The second composition root: it picks the adapters ort, cuda, nvml, host, witness and confinement,
+and reaches no store or table.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from onnxdyno import wire
@@ -18,8 +19,8 @@ from onnxdyno.domain.assignments import Assignment, Event
 from onnxdyno.domain.cold import FileReading
 from onnxdyno.domain.cost import Count
 from onnxdyno.domain.devices import DeviceKind
-from onnxdyno.measuring.memory import MemoryGauge
-from onnxdyno.ports import EnergyMeter, Gpu, Witness
+from onnxdyno.measuring.memory import MemoryGauge, nobody_counts
+from onnxdyno.ports import DeviceClock, EnergyMeter, Gpu, Witness
 
 
 def main() -> None:
@@ -77,7 +78,9 @@ def work(assignment: Assignment, answer_to: int, confined: tuple[tuple[str, str]
         confined=confined,
         read_files=_read_files,
         gpu=gpu,
+        device_clock=_device_clock(assignment),
         own_cgroup_peak=_own_cgroup_peak,
+        own_device_bytes=partial(_own_device_bytes, assignment),
     )
     execute(assignment, shop)
 
@@ -98,6 +101,15 @@ def _own_cgroup_peak() -> Count:
     return Count(value=value, reason=reason)
 
 
+def _own_device_bytes(assignment: Assignment) -> Count:
+    if assignment.device.kind is DeviceKind.CPU:
+        return nobody_counts()
+    from onnxdyno.adapters.nvml import process_bytes
+
+    value, reason = process_bytes(assignment.device.id, os.getpid())
+    return Count(value=value, reason=reason)
+
+
 def _gauge(assignment: Assignment) -> MemoryGauge:
     if assignment.device.kind is DeviceKind.CPU:
         from onnxdyno.adapters.host import ResidentSet
@@ -106,6 +118,14 @@ def _gauge(assignment: Assignment) -> MemoryGauge:
     from onnxdyno.adapters.cuda import DeviceMemory
 
     return DeviceMemory()
+
+
+def _device_clock(assignment: Assignment) -> DeviceClock | None:
+    if assignment.device.kind is DeviceKind.CPU:
+        return None
+    from onnxdyno.adapters.nvml import SmClock
+
+    return SmClock(assignment.device)
 
 
 def _gpu(assignment: Assignment) -> Gpu | None:

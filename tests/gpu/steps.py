@@ -198,12 +198,13 @@ def timing(name: str) -> Iterator[Row]:
                 flags = f" {','.join(answer.flags)}" if answer.flags else ""
                 moved = answer.transfer
                 copied = f" h2d {median(moved.h2d_ns) / 1e3:.0f} us" if moved and moved.h2d_ns else ""
+                clock = f" no SM clock: {answer.device_clock_reason}" if answer.device_clock_reason else ""
                 yield (
                     "OK",
                     (
                         f"{answer.point.variant:8} p50 {median(answer.samples_ns) / 1e3:.0f} us, events {events} us, "
                         f"n {len(answer.samples_ns)}, {answer.state}{flags}, "
-                        f"first {answer.first_run_ns / 1e6:.0f} ms{copied}"
+                        f"first {answer.first_run_ns / 1e6:.0f} ms{copied}{clock}"
                     ),
                 )
             case Skipped():
@@ -218,7 +219,8 @@ def memory(name: str) -> Iterator[Row]:
             is_read = answer.peak_bytes is not None and answer.peak_bytes > 0
             yield (
                 ("OK" if is_read else "FAIL"),
-                f"peak {(answer.peak_bytes or 0) / 2**20:.0f} MiB {answer.reason or ''}",
+                f"peak {(answer.peak_bytes or 0) / 2**20:.0f} MiB {answer.reason or ''}; of this process the driver counts "
+                f"{answer.process_reason or f'{(answer.process_bytes or 0) / 2**20:.0f} MiB'}",
             )
 
 

@@ -8,7 +8,10 @@ import pytest
 
 from onnxdyno.adapters import host
 from onnxdyno.adapters.witness import attendance, brakes_on, effort_of, presence
-from onnxdyno.ports import Brakes
+from onnxdyno.domain.outcomes import Flag, PointState
+from onnxdyno.domain.plan import Protocol
+from onnxdyno.measuring.timing import Conditions, time_point
+from onnxdyno.ports import Brakes, Sighting
 
 V2 = "usage_usec 900\nuser_usec 800\nsystem_usec 100\nnr_periods 9\nnr_throttled {times}\nthrottled_usec {spent}\n"
 V1 = "nr_periods 9\nnr_throttled {times}\nthrottled_time {spent}\n"
@@ -138,3 +141,34 @@ def test_a_thread_that_waits_for_a_device_has_all_the_time_and_still_its_brakes(
     brakes = Brakes(throttles=1, throttled_ns=2)
     seen = attendance(lambda: brakes, lambda: 77)()
     assert (seen.cpu_ns, seen.switches, seen.brakes) == (77, 0, brakes)
+
+
+@pytest.mark.parametrize(("line", "folder", "stat"), [("0::/pod", "pod", V2), ("3:cpu,cpuacct:/pod", "cpu/pod", V1)])
+def test_a_recorded_quota_that_holds_every_window_back_is_disturbed_and_flagged(
+    tmp_path: Path, line: str, folder: str, stat: str
+) -> None:
+    """From the files of either version to the state of the point: what tests/e2e does where a quota may be set."""
+    write(tmp_path / "proc/self/cgroup", f"{line}\n")
+    counted = write(tmp_path / "cgroup" / folder / "cpu.stat", stat.format(times=0, spent=0))
+    brakes = brakes_on((), host.cpu_cgroups(tmp_path / "cgroup", tmp_path / "proc"), 0.2)
+    now_ns = calls = 0
+
+    def call() -> None:
+        nonlocal now_ns, calls
+        now_ns += 1_000_000
+        calls += 1
+        if calls % 100 == 0:
+            counted.write_text(stat.format(times=calls // 100, spent=calls))
+
+    how = Conditions(
+        clock=lambda: now_ns,
+        witness=lambda: Sighting(cpu_ns=now_ns, brakes=brakes()),
+        protocol=Protocol(),
+        launches=1,
+        threads=1,
+        budget_ns=8_000_000_000,
+    )
+    got = time_point([call], how)
+    assert got.state is PointState.DISTURBED
+    assert "CPU quota of 0.2 cores" in (got.reason or "")
+    assert got.flags == (Flag.CFS_THROTTLED,)

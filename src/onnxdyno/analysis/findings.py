@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from onnxdyno.analysis.choices import choose
 from onnxdyno.analysis.cold import cold_findings
-from onnxdyno.analysis.energy import energy_per_item_mj, telemetry_gaps
+from onnxdyno.analysis.energy import energy_per_call_mj, energy_per_item_mj, telemetry_gaps
 from onnxdyno.analysis.fronts import front, knee, operating_points
 from onnxdyno.analysis.latency import over_launches, point_finding
 from onnxdyno.analysis.memory import memory_findings
@@ -17,7 +17,7 @@ from onnxdyno.analysis.requirements.of_run import tiers_of
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.findings import NO_ENERGY, Estimate, Findings, PointFinding
 from onnxdyno.domain.outcomes import Flag, Measured, Outcome, PointState, Skipped
-from onnxdyno.domain.plan import Point
+from onnxdyno.domain.plan import BenchmarkPlan, Point
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.hardware.lookup import shipped
 
@@ -103,7 +103,7 @@ def _points(run: BenchmarkRun) -> tuple[PointFinding, ...]:
     return tuple(
         _marked(
             replace(
-                _with_energy(_with_cost(finding, costs.get(finding.point.sizes)), measured[finding.point]),
+                _with_energy(_with_cost(finding, costs.get(finding.point.sizes)), measured[finding.point], run.plan),
                 memory=read.get(finding.point),
             ),
             (*casts, *(differs if finding.point in unlawful else ())),
@@ -131,10 +131,16 @@ def _with_cost(finding: PointFinding, cost: Cost | None) -> PointFinding:
     return replace(finding, flops=cost.flops, activation_peak_bytes=cost.activation_peak_bytes)
 
 
-def _with_energy(finding: PointFinding, measured: list[Measured]) -> PointFinding:
+def _with_energy(finding: PointFinding, measured: list[Measured], plan: BenchmarkPlan) -> PointFinding:
     if not measured:
-        return replace(finding, energy_per_item_mj=replace(NO_ENERGY, reason=finding.p50_ns.reason))
-    return replace(finding, energy_per_item_mj=energy_per_item_mj(measured, finding.items))
+        nothing = replace(NO_ENERGY, reason=finding.p50_ns.reason)
+        return replace(finding, energy_per_item_mj=nothing, energy_per_call_mj=nothing)
+    confidence = plan.confidence_of(len(measured))
+    return replace(
+        finding,
+        energy_per_item_mj=energy_per_item_mj(measured, finding.items, confidence),
+        energy_per_call_mj=energy_per_call_mj(measured, confidence),
+    )
 
 
 def _file(outcome: Outcome, measured: dict[Point, list[Measured]], skipped: dict[Point, list[Skipped]]) -> None:

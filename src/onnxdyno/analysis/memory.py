@@ -67,6 +67,7 @@ def _finding(known: _Known) -> MemoryFinding:
         arena_held_bytes=arena_held,
         residual_bytes=_residual(run_peak, context, arena_held, is_gpu=known.is_gpu),
         context_bytes=context,
+        process_bytes=_count(reading.process_bytes, reading.process_reason or unread),
         cgroup_peak_bytes=_count(reading.cgroup_peak_bytes, reading.cgroup_reason or unread),
         predicted_bytes=predicted,
         predicted_error=_error(predicted, run_peak),

@@ -29,6 +29,7 @@ def calibrate(
             launcher=launcher,
             memory_limit_bytes=places.memory_limit_bytes(),
             tell=tell,
+            sampler=places.sampler(),
         )
     return keep_ceilings(places.surroundings().cache_folder, measured, is_again=is_again)
 

@@ -49,6 +49,8 @@ class MemoryFinding:
     """What is not the arena: on a GPU context and libraries, on a CPU weights, their copies and the runtime itself."""
     context_bytes: Count
     """On a GPU, what the process takes before its session."""
+    process_bytes: Count
+    """On a GPU, what its driver counts for the process, context included, where process ids can be told."""
     cgroup_peak_bytes: Count
     predicted_bytes: Count
     """Weights, live intermediate tensors and the copies that the variant makes of inputs or outputs."""
@@ -102,6 +104,7 @@ class PointFinding:
     """Of one call, by the model's own arithmetic."""
     energy_per_item_mj: Estimate = field(default_factory=lambda: NO_ENERGY)
     """Of the whole GPU, or of all CPU packages, over the steady calls; idle power is not subtracted."""
+    energy_per_call_mj: Estimate = field(default_factory=lambda: NO_ENERGY)
     event_ns: Estimate = NO_DEVICE
     """Device time of a call, by events on the runtime's own stream; beside `p50_ns`, which is the clock's."""
     h2d_ns: Estimate = NO_DEVICE

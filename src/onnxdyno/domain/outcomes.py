@@ -142,6 +142,8 @@ class Measured:
     """Calls after those of `samples_ns`, by a pair of events on the runtime's own stream; none on a CPU."""
     transfer: Transfer | None = None
     """None where no device has a memory of its own, or at a variant other than `device`."""
+    device_clock_reason: str | None = None
+    """Why the end of warm-up did not look at the GPU's clock; None: it did, or there is no GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +193,9 @@ class MemoryReading:
     """Of `peak_bytes`, until the session stood. None in pieces kept by an older version."""
     run_peak_bytes: int | None = None
     """Of `peak_bytes`, from then on."""
+    process_bytes: int | None = None
+    """What the GPU's driver counted for this process after its runs, its context included."""
+    process_reason: str | None = None
     cgroup_peak_bytes: int | None = None
     """What the kernel counted for the process's own cgroup, from its start on."""
     cgroup_reason: str | None = None

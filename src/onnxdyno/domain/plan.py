@@ -38,6 +38,8 @@ class Protocol:
     window_least_short_runs: int = 10
     short_run_ns: int = 25_000_000
     steady_tolerance: float = 0.01
+    steady_clock_tolerance: float = 0.02
+    """What the SM clock of a GPU may differ by from one window to the next that agree."""
     drift_tolerance: float = 0.05
     """Of the accepted samples as a whole: five times what adjacent windows may differ, so that noise is not a drift."""
     warm_up_cap_ns: int = 10_000_000_000

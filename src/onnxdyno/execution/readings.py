@@ -26,6 +26,7 @@ def read_memory_at(assignment: Assignment, shop: Workshop) -> None:
             bind=lambda loaded: loaded.bind(feeds, turn.point.variant),
             gauge=shop.gauge,
             clock=shop.clock,
+            by_driver=shop.own_device_bytes,
         )
         own = shop.own_cgroup_peak()
         before = assignment.device_before or Count(value=None)

@@ -1,7 +1,7 @@
 """One launch: a session, then its turns on the clock."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onnxdyno.domain.assignments import Assignment, Turn
@@ -17,7 +17,7 @@ from onnxdyno.measuring.energy import cpu_energy
 from onnxdyno.measuring.events import events_for, flags_of_events
 from onnxdyno.measuring.timing import Conditions, Timed, time_concurrently, time_point
 from onnxdyno.measuring.windows import Call
-from onnxdyno.ports import BoundRun, LoadedModel
+from onnxdyno.ports import BoundRun, DeviceClock, LoadedModel, Sighting, Witness
 
 
 def time_turns(assignment: Assignment, shop: Workshop) -> None:
@@ -98,6 +98,7 @@ def _timed(
         energy=cpu_energy(timed.energies_uj, timed.runs, shop.no_energy),
         device_ns=device_ns,
         transfer=_transfer(turn, bound.sets[0], outputs[0], assignment.protocol, shop),
+        device_clock_reason=None if timed.has_device_clock else _why_no_clock(shop.device_clock),
     )
 
 
@@ -134,7 +135,7 @@ def _conditions(assignment: Assignment, turn: Turn, bound: _Bound, shop: Worksho
     threads = assignment.threads * turn.point.concurrency
     return Conditions(
         clock=shop.clock,
-        witness=shop.witness_of(threads),
+        witness=_with_clock(shop.witness_of(threads), shop.device_clock),
         protocol=assignment.protocol,
         launches=assignment.launches,
         threads=threads,
@@ -149,6 +150,22 @@ def _time(bound: _Bound, how: Conditions, shop: Workshop) -> Timed:
         return time_concurrently((own, *bound.beside), how) if bound.beside else time_point(own, how)
     except Exception as error:
         raise shop.runtime.translate(error) from error
+
+
+def _with_clock(witness: Witness, clock: DeviceClock | None) -> Witness:
+    """Also the GPU's clock, read before anything else: a device that waits soon slows down."""
+    if clock is None:
+        return witness
+
+    def look() -> Sighting:
+        clock_hz = clock.read_hz()
+        return replace(witness(), device_clock_hz=clock_hz)
+
+    return look
+
+
+def _why_no_clock(clock: DeviceClock | None) -> str | None:
+    return None if clock is None else clock.reason or "it could not be read all the time"
 
 
 def _transfer(

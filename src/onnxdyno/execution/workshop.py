@@ -11,8 +11,8 @@ from onnxdyno.domain.errors import DeviceError, ModelError, PointError
 from onnxdyno.domain.outcomes import LaunchReading, ModelState, PointState, Skipped
 from onnxdyno.domain.plan import Point, Variant
 from onnxdyno.domain.sessions import SessionRecipe
-from onnxdyno.measuring.memory import MemoryGauge
-from onnxdyno.ports import ClockNs, Gpu, LoadedModel, Runtime, Witness
+from onnxdyno.measuring.memory import MemoryGauge, nobody_counts
+from onnxdyno.ports import ClockNs, DeviceClock, Gpu, LoadedModel, Runtime, Witness
 
 Emit = Callable[[Event], None]
 
@@ -34,6 +34,10 @@ class Workshop:
     """(what, how): what this process has given up before a model is loaded."""
     gpu: Gpu | None = None
     """None on a CPU."""
+    device_clock: DeviceClock | None = None
+    """Of the GPU; None on a CPU."""
+    own_device_bytes: Callable[[], Count] = nobody_counts
+    """What the GPU's driver counts for this process."""
     own_cgroup_peak: Callable[[], Count] = lambda: Count(value=None, reason="not looked for")
     """The most memory that the kernel counted for a cgroup that holds this process alone."""
     read_files: Callable[[Sequence[Path]], FileReading | None] = lambda _: None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from onnxdyno.analysis.ceilings import ceilings_from, links
 from onnxdyno.domain.assignments import Assignment, Pass, Turn
@@ -12,11 +13,13 @@ from onnxdyno.domain.outcomes import Skipped
 from onnxdyno.domain.plan import Point, Protocol, Variant
 from onnxdyno.domain.runs import Progress
 from onnxdyno.launching.driving import Limits, drive
-from onnxdyno.ports import Launcher
+from onnxdyno.launching.telemetry import undisturbed
+from onnxdyno.ports import Launcher, Sampler
 
 LAUNCHES = 3
 MOST_S = 60.0
 """How long one micro-model may take, its session included."""
+LIMITS = Limits(load_s=MOST_S, turn_s=lambda _: MOST_S)
 
 
 def measure_ceilings(
@@ -28,14 +31,16 @@ def measure_ceilings(
     launcher: Launcher,
     memory_limit_bytes: int | None,
     tell: Callable[[Progress], None],
+    sampler: Sampler,
 ) -> Ceilings:
-    """Ceilings of one device at one number of threads, over three launches. Raises as `drive` does."""
+    """Ceilings of one device at one number of threads, over three launches. Raises as `drive` and `undisturbed` do."""
     known = micros(device.kind, cache_bytes)
     launches: list[list[MicroOutcome]] = []
     asked = _assignment(device, threads, cache_bytes, memory_limit_bytes)
     for launch in range(1, LAUNCHES + 1):
         answers: list[MicroOutcome] = []
-        for answer in drive(launcher, replace(asked, launch=launch), Limits(load_s=MOST_S, turn_s=lambda _: MOST_S)):
+        own = replace(asked, launch=launch)
+        for answer in undisturbed(partial(drive, launcher, own, LIMITS), own, sampler):
             if isinstance(answer, CeilingReading | Skipped):
                 name = known[len(answers)].name
                 answers.append(answer)

@@ -121,7 +121,7 @@ class Passes:
         """Answers to an assignment, as they come; nothing is kept."""
         limits = Limits(load_s=self._load_s(), turn_s=lambda turn: self._turn_s(asked.kind, turn))
         answers = partial(drive, self.outside.launcher, asked, limits)
-        return watched(answers, asked, self.outside.sampler) if asked.kind is Pass.TIMING else answers()
+        return watched(answers, asked, self.outside.sampler)
 
     def assignment(self, passed: Pass, turns: tuple[Turn, ...], launch: int) -> Assignment:
         """What a process of this pass is asked, with the plan's threads."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from onnxdyno.domain.cost import Count
 from onnxdyno.domain.outcomes import MemoryReading
 from onnxdyno.domain.plan import Point
 from onnxdyno.ports import BoundRun, ClockNs, LoadedModel
@@ -24,6 +25,11 @@ class MemoryGauge(Protocol):
         ...
 
 
+def nobody_counts() -> Count:
+    """For a process on a CPU."""
+    return Count(value=None, reason="a CPU has no driver that counts for processes")
+
+
 def read_memory(
     point: Point,
     *,
@@ -31,11 +37,12 @@ def read_memory(
     bind: Callable[[LoadedModel], BoundRun],
     gauge: MemoryGauge,
     clock: ClockNs,
+    by_driver: Callable[[], Count] = nobody_counts,
 ) -> MemoryReading:
     """Peak bytes over the baseline for loading the model, then for binding one input set and two runs.
 
-    The second run is timed. That time only helps to share out the budget: it is taken while memory is watched, so it
-    is never published.
+    `by_driver` is asked while the session still holds what it took. The second run is timed. That time only helps to
+    share out the budget: it is taken while memory is watched, so it is never published.
     """
     try:
         gauge.reset()
@@ -52,6 +59,7 @@ def read_memory(
     run()
     run_ns = clock() - began_ns
     run_peak_bytes = max(0, gauge.peak_bytes() - baseline_bytes)
+    told = by_driver()
     return MemoryReading(
         point=point,
         baseline_bytes=baseline_bytes,
@@ -59,4 +67,6 @@ def read_memory(
         run_ns=run_ns,
         load_peak_bytes=load_peak_bytes,
         run_peak_bytes=run_peak_bytes,
+        process_bytes=told.value,
+        process_reason=told.reason,
     )

@@ -10,7 +10,7 @@ def is_steady(earlier_ns: Sequence[int], later_ns: Sequence[int], tolerance: flo
     A trend is a drift of the median from the first to the last quarter of both windows together, in one direction
     through all four quarters, of more than `tolerance`; it is only sought where each quarter has at least 4 samples.
     """
-    if not _agree(median(earlier_ns), median(later_ns), tolerance):
+    if not agree(median(earlier_ns), median(later_ns), tolerance):
         return False
     return drift([*earlier_ns, *later_ns]) <= tolerance
 
@@ -28,5 +28,6 @@ def drift(samples_ns: Sequence[int]) -> float:
     return abs(quarters[0] - quarters[-1]) / max(quarters[0], quarters[-1], 1) if is_monotone else 0.0
 
 
-def _agree(one: float, other: float, tolerance: float) -> bool:
+def agree(one: float, other: float, tolerance: float) -> bool:
+    """Whether two values differ by no more than `tolerance` of the larger."""
     return abs(one - other) <= tolerance * max(one, other)

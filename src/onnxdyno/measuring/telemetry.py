@@ -70,22 +70,48 @@ def _pids(pids: Iterable[int]) -> str:
     return f"process{'es' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
-def _came_in(measured: Measured, samples: Sequence[TelemetrySample]) -> str | None:
-    """A process that is not ours beside the measurement, where process ids can be told: one of ours was seen.
+def invalidating(samples: Sequence[TelemetrySample]) -> int:
+    """Bits told at any of these readings that make what was measured meanwhile worthless."""
+    bits = 0
+    for sample in samples:
+        bits |= (sample.clock_events or 0) & INVALIDATING
+    return bits
 
-    In a container NVML gives ids of the host, of which none is ours; memory and utilisation are then our own.
+
+def company(samples: Sequence[TelemetrySample], since_ns: int = -(2**63)) -> str | None:
+    """Who computed on the device beside us after `since_ns`, as a clause; None if nobody was seen to.
+
+    `samples` are all of the process so far.
     """
-    tenants = [tenant for sample in samples for tenant in sample.tenants or ()]
-    if not any(tenant.is_ours for tenant in tenants):
-        return None
+    others = _others(samples)
+    seen = [pid for sample in samples if sample.t_ns > since_ns for pid in others(sample)]
+    return f"{_pids(seen)} computed on the device" if seen else None
 
-    def is_shared(sample: TelemetrySample) -> bool:
-        return any(not tenant.is_ours for tenant in sample.tenants or ())
 
-    times = _times(samples, is_shared)
+def _came_in(measured: Measured, samples: Sequence[TelemetrySample]) -> str | None:
+    """The same of the steady time, with the readings around it."""
+    others = _others(samples)
+    times = _times(samples, lambda sample: bool(others(sample)))
     if not any(_overlaps(span, time) for span in measured.spans for time in times):
         return None
-    return f"{_pids(tenant.pid for tenant in tenants if not tenant.is_ours)} computed on the device"
+    return company(samples)
+
+
+def _others(samples: Sequence[TelemetrySample]) -> Callable[[TelemetrySample], tuple[int, ...]]:
+    """What tells of somebody else at a reading: ids of processes that were at no reading ours, where any was.
+
+    In a container NVML gives ids of the host, of which none is ours. We run one process at a time, so two at once are
+    one too many, and both are named.
+    """
+    ours = {tenant.pid for sample in samples for tenant in sample.tenants or () if tenant.is_ours}
+    if ours:
+        return lambda sample: tuple(tenant.pid for tenant in sample.tenants or () if tenant.pid not in ours)
+
+    def at_once(sample: TelemetrySample) -> tuple[int, ...]:
+        pids = tuple({tenant.pid for tenant in sample.tenants or ()})
+        return pids if len(pids) > 1 else ()
+
+    return at_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +137,7 @@ def _struck(measured: Measured, samples: Sequence[TelemetrySample], protocol: Pr
     for cause, is_bad in ((Cause.CLOCK, is_slow), (Cause.THROTTLED, is_throttled)):
         for first, end in _slots(measured, _times(samples, is_bad)):
             causes[first:end] = [str(cause)] * (end - first)
-    bits = 0
-    for sample in samples:
-        bits |= (sample.clock_events or 0) & INVALIDATING
+    bits = invalidating(samples)
     said = [f"the device reported {', '.join(event_names(bits))}"] if Cause.THROTTLED in causes else []
     if Cause.CLOCK in causes:
         said.append(f"its SM clock was below {protocol.clock_share:.0%} of its median, {expected_mhz:.0f} MHz")

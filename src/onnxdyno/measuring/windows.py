@@ -11,7 +11,7 @@ from statistics import median
 from onnxdyno.domain.outcomes import Cause, PointState
 from onnxdyno.domain.plan import Protocol
 from onnxdyno.measuring.causes import Seen, cause_of, kept_from_running
-from onnxdyno.measuring.steady import is_steady
+from onnxdyno.measuring.steady import agree, is_steady
 from onnxdyno.measuring.stopping import StopRule, Verdict
 from onnxdyno.ports import ClockNs, Witness
 
@@ -55,6 +55,8 @@ class Window:
     quota_cores: float | None = None
     energy_uj: int | None = None
     """Of the whole counter while it was open; None where there is none."""
+    device_clock_hz: float | None = None
+    """Of the GPU, right after it; None on a CPU, and where nobody can tell."""
 
     @property
     def end(self) -> int:
@@ -78,6 +80,8 @@ class Windows:
     taken: int = 0
     windows: list[Window] = field(default_factory=list)
     clocks_hz: list[float] = field(default_factory=list)
+    moved_hz: tuple[float, float] | None = None
+    """Clocks of the last two windows that agreed in all but the GPU's clock."""
 
     def take(self) -> None:
         """One more window, cut to what the budget and the buffer still hold, at least one run."""
@@ -96,7 +100,7 @@ class Windows:
             if self.clock() >= cap_ns and len(self.windows) >= 2:
                 return self._last_half(), self._not_steady()
             self.take()
-            if is_steady(self._window(-2), self._window(-1), self.protocol.steady_tolerance):
+            if self._is_steady():
                 return len(self.windows) - 2, None
         return self._last_half(), self._cut_short()
 
@@ -141,7 +145,20 @@ class Windows:
             cause=cause_of(seen, lost, self.clocks_hz, self.protocol),
             quota_cores=brakes.quota_cores,
             energy_uj=seen.energy_uj,
+            device_clock_hz=seen.after.device_clock_hz,
         )
+
+    def _is_steady(self) -> bool:
+        """Whether the last two windows agree, and on a GPU at one clock: where that is not read, it is not asked."""
+        if not is_steady(self._window(-2), self._window(-1), self.protocol.steady_tolerance):
+            return False
+        before_hz, after_hz = self.windows[-2].device_clock_hz, self.windows[-1].device_clock_hz
+        if before_hz is None or after_hz is None:
+            return True
+        if agree(before_hz, after_hz, self.protocol.steady_clock_tolerance):
+            return True
+        self.moved_hz = before_hz, after_hz
+        return False
 
     def _judge(self, window: Window, judged: array[int]) -> None:
         if window.cause is None:
@@ -164,6 +181,8 @@ class Windows:
         return len(self.windows) // 2
 
     def _not_steady(self) -> Verdict:
+        if self.moved_hz is not None:
+            return Verdict(state=PointState.NOT_STEADY, reason=_moved(*self.moved_hz, self.protocol))
         before, after = median(self._window(-2)), median(self._window(-1))
         reason = (
             f"medians of {len(self.windows)} adjacent windows never agreed within "
@@ -175,3 +194,11 @@ class Windows:
         runs = f"{self.taken} run{'s' if self.taken > 1 else ''}"
         what = "the sample buffer is full" if self.taken >= len(self.buffer) else "time budget used"
         return Verdict(state=PointState.UNCONVERGED, reason=f"{what} after {runs}, before a steady state showed.")
+
+
+def _moved(before_hz: float, after_hz: float, protocol: Protocol) -> str:
+    return (
+        f"where adjacent windows agreed, the GPU's SM clock had moved by more than {protocol.steady_clock_tolerance:.0%}"
+        f" between them, last from {before_hz / 1e6:,.0f} to {after_hz / 1e6:,.0f} MHz: let the GPU warm up before, or "
+        "hold its clock (nvidia-smi --lock-gpu-clocks)."
+    )

@@ -229,7 +229,8 @@ def _point(point: PointFinding, threads: int, front: tuple[Point, ...]) -> Docum
     for name, estimate in (("event", point.event_ns), ("h2d", point.h2d_ns), ("d2h", point.d2h_ns)):
         _put(found, reasons, (f"{name}_ms", f"{name}_ci_ms"), estimate, _NS_PER_MS)
     _put(found, reasons, ("n_eff", None), point.n_eff, 1.0)
-    _put(found, reasons, ("energy_per_item_mj", "energy_per_item_ci_mj"), point.energy_per_item_mj, 1.0)
+    for name, estimate in (("item", point.energy_per_item_mj), ("call", point.energy_per_call_mj)):
+        _put(found, reasons, (f"energy_per_{name}_mj", f"energy_per_{name}_ci_mj"), estimate, 1.0)
     _put(found, reasons, ("throughput_items_per_s", "throughput_ci"), point.throughput_items_per_s, 1.0)
     for name, count in (("flops", point.flops), ("activation_peak_bytes", point.activation_peak_bytes)):
         if count.value is None:

@@ -1,6 +1,7 @@
 """The tables of a report as plain values: the same rows go to the terminal, to Markdown and to HTML."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnxdyno.domain.axes import describe
@@ -78,6 +79,7 @@ def points_grid(run: BenchmarkRun, findings: Findings) -> Grid:
     factors = layout.factors(all_points, run.plan.threads)
     latency = units.latency_unit([each.p50_ns.value for each in findings.points])
     memory = units.memory_unit([each.peak_memory_bytes for each in findings.points])
+    energy = _energy_columns(findings.points)
     columns = (
         *(Column(title=layout.group_title(group), is_number=True) for group in varying or ((),)),
         *((Column(title="variant"),) if shows_variant else ()),
@@ -88,6 +90,7 @@ def points_grid(run: BenchmarkRun, findings: Findings) -> Grid:
         Column(title=f"p99 {latency.name}", is_number=True),
         Column(title="items/s", is_number=True),
         Column(title=f"memory {memory.name}", is_number=True),
+        *(Column(title=each.title, is_number=True) for each in energy),
         Column(title="n", is_number=True, is_minor=True),
     )
     rows = tuple(
@@ -101,6 +104,7 @@ def points_grid(run: BenchmarkRun, findings: Findings) -> Grid:
             _value(each.p99_ns, latency),
             _value(each.throughput_items_per_s, units.ITEMS_PER_S),
             _memory(each, memory),
+            *(_value(column.of(each), column.unit) for column in energy),
             Cell(text=units.count(each.n) if each.n else units.MISSING, reason=None if each.n else each.reason),
         )
         for each in findings.points
@@ -108,6 +112,27 @@ def points_grid(run: BenchmarkRun, findings: Findings) -> Grid:
     at = layout.constant(groups, all_points)
     columns = columns if varying else (Column(title="point"), *columns[1:])
     return Grid(title="Points", columns=columns, rows=rows, caption=f"at {at}" if at and varying else at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Energy:
+    """A column of energy, where any point has some."""
+
+    title: str
+    unit: units.Unit
+    of: Callable[[PointFinding], Estimate]
+
+
+def _energy_columns(points: tuple[PointFinding, ...]) -> tuple[_Energy, ...]:
+    """Of an item where any was read; of a call where a point has that and no items that can be counted."""
+    per_item = [each.energy_per_item_mj.value for each in points]
+    per_call = [each.energy_per_call_mj.value for each in points if each.energy_per_item_mj.value is None]
+    asked: tuple[tuple[str, list[float | None], Callable[[PointFinding], Estimate]], ...] = (
+        ("item", per_item, lambda point: point.energy_per_item_mj),
+        ("call", per_call, lambda point: point.energy_per_call_mj),
+    )
+    shown = ((name, units.energy_unit(values), of) for name, values, of in asked if units.finite(values))
+    return tuple(_Energy(title=f"{unit.name}/{name}", unit=unit, of=of) for name, unit, of in shown)
 
 
 def as_texts(grid: Grid) -> tuple[dict[str, str], ...]:

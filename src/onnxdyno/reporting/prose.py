@@ -1,7 +1,9 @@
 """Sentences that every form of the report shares."""
 
 from onnxdyno.domain.axes import describe
+from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.domain.findings import Choice, Findings, PointFinding
+from onnxdyno.domain.outcomes import Measured
 from onnxdyno.domain.plan import Variant
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import units
@@ -60,6 +62,7 @@ def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
             "memory",
             "peak over the process's baseline, each point in its own process; MiB = 2^20 bytes, GiB = 2^30 bytes",
         ),
+        *_energy(run),
         ("nodes", "median self time over profiled runs; the profiler slows a run down, so read the shares"),
         (f"protocol {protocol.version}", steady),
         *((("runtime", runtime),) if runtime else ()),
@@ -71,6 +74,19 @@ def method(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
 def _span(run: BenchmarkRun) -> str:
     """What the intervals speak of: a machine that is shared may be another one minutes later."""
     return "" if run.launches_span_s is None else f" for the {run.launches_span_s:.0f} s that they took"
+
+
+def _energy(run: BenchmarkRun) -> tuple[tuple[str, str], ...]:
+    """What energy is of, where any was read."""
+    is_read = any(isinstance(each, Measured) and each.energy and each.energy.energy_mj for each in run.outcomes)
+    if not is_read:
+        return ()
+    whose = (
+        "all CPU packages (RAPL), with everything else that ran on them"
+        if run.plan.device.kind is DeviceKind.CPU
+        else "the whole GPU by its own counter"
+    )
+    return (("mJ, J", f"energy over the steady calls of {whose}; idle power is in it"),)
 
 
 def _latency(point: PointFinding | None) -> str:

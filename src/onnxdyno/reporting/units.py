@@ -12,7 +12,7 @@ MISSING = "–"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A unit of display and how many inner units (ns, bytes, items/s) it holds."""
+    """A unit of display and how many inner units (ns, bytes, items/s, mJ) it holds."""
 
     name: str
     size: float
@@ -25,6 +25,8 @@ KIB = Unit(name="KiB", size=2.0**10)
 MIB = Unit(name="MiB", size=2.0**20)
 GIB = Unit(name="GiB", size=2.0**30)
 ITEMS_PER_S = Unit(name="items/s", size=1.0)
+MILLIJOULES = Unit(name="mJ", size=1.0)
+JOULES = Unit(name="J", size=1e3)
 
 
 def latency_unit(values_ns: Iterable[float | None]) -> Unit:
@@ -39,6 +41,12 @@ def memory_unit(values_bytes: Iterable[float | None]) -> Unit:
     """GiB once all are above 1 GiB, else MiB."""
     known = finite(values_bytes)
     return GIB if known and min(known) >= GIB.size else MIB
+
+
+def energy_unit(values_mj: Iterable[float | None]) -> Unit:
+    """J once all are above 1 J, else mJ."""
+    known = finite(values_mj)
+    return JOULES if known and min(known) >= JOULES.size else MILLIJOULES
 
 
 def finite(values: Iterable[float | None]) -> list[float]:

@@ -54,6 +54,7 @@ def _point(
         **estimate("throughput", finding.throughput_items_per_s, unit="items_per_s", scale=1.0),
         **estimate("first_run", finding.first_run_ns),
         **estimate("energy_per_item", finding.energy_per_item_mj, unit="mj", scale=1.0),
+        **estimate("energy_per_call", finding.energy_per_call_mj, unit="mj", scale=1.0),
         **estimate("event", finding.event_ns),
         **estimate("h2d", finding.h2d_ns),
         **estimate("d2h", finding.d2h_ns),

@@ -78,6 +78,10 @@ class PointRow:
     energy_per_item_mj_low: Annotated[float | None, "Lower end of the 95 % interval of `energy_per_item_mj`."]
     energy_per_item_mj_high: Annotated[float | None, "Upper end of the 95 % interval of `energy_per_item_mj`."]
     energy_per_item_reason: Annotated[str | None, "Why `energy_per_item_mj` or its interval is null."]
+    energy_per_call_mj: Annotated[float | None, "The same of a whole call, also where items cannot be counted."]
+    energy_per_call_mj_low: Annotated[float | None, "Lower end of the 95 % interval of `energy_per_call_mj`."]
+    energy_per_call_mj_high: Annotated[float | None, "Upper end of the 95 % interval of `energy_per_call_mj`."]
+    energy_per_call_reason: Annotated[str | None, "Why `energy_per_call_mj` or its interval is null."]
     event_ms: Annotated[
         float | None, "Device time of a call between two CUDA events on the runtime's own stream, milliseconds."
     ]

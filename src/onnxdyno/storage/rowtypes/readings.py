@@ -39,6 +39,11 @@ class MemoryRow:
         int | None, "`run_peak_bytes` (on a GPU with the context) minus `arena_held_bytes`: what is not the arena."
     ]
     context_bytes: Annotated[int | None, "On a GPU: what a process takes before its session; null on a CPU."]
+    process_bytes: Annotated[
+        int | None,
+        "On a GPU: what its driver counts for the process after its runs, context included; null where process ids are "
+        "not told (a container).",
+    ]
     cgroup_peak_bytes: Annotated[
         int | None, "What the kernel counted for a memory cgroup that held this process alone, from its start."
     ]
