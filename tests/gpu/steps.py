@@ -217,10 +217,10 @@ def memory(name: str) -> Iterator[Row]:
     for answer in answers(gpu, asked(gpu, models()[name], Pass.MEMORY)):
         if isinstance(answer, MemoryReading):
             is_read = answer.peak_bytes is not None and answer.peak_bytes > 0
+            own = answer.process_reason or f"{(answer.process_bytes or 0) / 2**20:.0f} MiB"
             yield (
                 ("OK" if is_read else "FAIL"),
-                f"peak {(answer.peak_bytes or 0) / 2**20:.0f} MiB {answer.reason or ''}; of this process the driver counts "
-                f"{answer.process_reason or f'{(answer.process_bytes or 0) / 2**20:.0f} MiB'}",
+                f"peak {(answer.peak_bytes or 0) / 2**20:.0f} MiB {answer.reason or ''}; this process by NVML: {own}",
             )
 
 

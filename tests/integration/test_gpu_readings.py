@@ -1,4 +1,4 @@
-"""The stand-in for NVIDIA's library: what the measuring process asks it, each call refused alone, and strangers meanwhile."""
+"""The stand-in for NVIDIA's library: what the measuring process asks it, each call refused alone, and strangers."""
 
 import os
 from pathlib import Path

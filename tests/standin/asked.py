@@ -1,6 +1,7 @@
 """Played by a test in a process that finds the stand-in: what the measuring process asks the driver, twice.
 
-Arguments: device, then the script that holds from the second time on. Prints clock and own memory, each with its reason.
+Arguments: device, then the script that holds from the second time on. Prints clock and own memory, each with its
+reason.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Played by a test in a process that finds the stand-in: the real sampler over a process that reads memory or a profile.
+"""Played by a test in a process that finds the stand-in: the sampler over a process that reads memory or a profile.
 
-Arguments: device, pass, `leaves` or `stays`, script. The script holds from the middle of the reading on; with `leaves` it
-ends with the process. Prints what came of the reading.
+Arguments: device, pass, `leaves` or `stays`, script. The script holds from the middle of the reading on, and with
+`leaves` ends with the process. Prints what came of the reading.
 """
 
 import json
@@ -21,6 +21,7 @@ from onnxdyno.launching.driving import Answer
 from onnxdyno.launching.telemetry import watched
 
 POINT = make.point(batch=1)
+NODE = make.node(provider="CUDAExecutionProvider")
 HALF_NS = 300_000_000
 
 
@@ -43,7 +44,7 @@ def reading(kind: Pass, *, leaves: bool, script: list[str]) -> Generator[Answer,
     spin(HALF_NS)
     says(*script)
     spin(HALF_NS)
-    yield make.memory_reading(POINT) if kind is Pass.MEMORY else make.profile(POINT)
+    yield make.memory_reading(POINT) if kind is Pass.MEMORY else make.profile(POINT, (NODE,))
     if leaves:
         says()
 

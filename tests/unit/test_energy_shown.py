@@ -1,4 +1,4 @@
-"""Energy in what people read: a column where any point has some, of an item or of a call, and nothing where none was read."""
+"""Energy in what people read: a column where any point has some, of an item or of a call, else nothing."""
 
 import io
 from dataclasses import replace

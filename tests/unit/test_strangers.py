@@ -234,7 +234,7 @@ def test_a_run_with_a_stranger_in_its_memory_and_profile_says_so_and_keeps_its_l
     assert {"baseline_bytes", "peak_bytes", "run_peak_bytes", "context_bytes", "residual_bytes"} <= set(
         point.memory.reasons
     )
-    assert "foreign_tenant" in markdown.summary(run, found)
+    assert "process 4242" in markdown.summary(run, found)
     assert isinstance(run.outcomes[0], Measured)
 
 

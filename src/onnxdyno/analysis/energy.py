@@ -58,10 +58,10 @@ def _told_apart(samples: Sequence[TelemetrySample]) -> str:
     """Of a container, where no process id is ours."""
     if any(sample.tenants for sample in samples):
         return (
-            "The GPU's process ids are not of this process table (a container): one process there is taken for ours, and "
-            "a second beside it would have been seen."
+            "The GPU's process ids are not of this process table (a container): one process there is taken for ours, "
+            "and a second beside it would have been seen."
         )
     return (
-        "The driver listed no process on the GPU, not even ours (a container): processes that came while it was measured "
-        "would not have been seen, only memory in use before."
+        "The driver listed no process on the GPU, not even ours (a container): processes that came while it was "
+        "measured would not have been seen, only memory in use before."
     )

@@ -1,4 +1,4 @@
-"""What is left of an answer when somebody else used the device: numbers that depend on that are None, with the reason."""
+"""What is left of an answer when somebody else used the device: what depends on that is None, with the reason."""
 
 from dataclasses import replace
 

@@ -115,7 +115,9 @@ def occupied(device: Device, points: tuple[Point, ...], protocol: Protocol, samp
         recording.stop()
 
 
-def _lingering(recording: Recording, protocol: Protocol, *, after_ns: int = -1, is_load_told: bool = True) -> str | None:
+def _lingering(
+    recording: Recording, protocol: Protocol, *, after_ns: int = -1, is_load_told: bool = True
+) -> str | None:
     """Who uses the device though nothing of ours runs, as a clause; `is_load_told`: utilisation counts, too.
 
     What ended a moment ago may still be seen: the device is taken if it is not free within the settling time.

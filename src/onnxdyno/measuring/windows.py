@@ -197,8 +197,9 @@ class Windows:
 
 
 def _moved(before_hz: float, after_hz: float, protocol: Protocol) -> str:
+    most = f"{protocol.steady_clock_tolerance:.0%}"
     return (
-        f"where adjacent windows agreed, the GPU's SM clock had moved by more than {protocol.steady_clock_tolerance:.0%}"
-        f" between them, last from {before_hz / 1e6:,.0f} to {after_hz / 1e6:,.0f} MHz: let the GPU warm up before, or "
+        f"where adjacent windows agreed, the GPU's SM clock had moved by more than {most} "
+        f"between them, last from {before_hz / 1e6:,.0f} to {after_hz / 1e6:,.0f} MHz: let the GPU warm up before, or "
         "hold its clock (nvidia-smi --lock-gpu-clocks)."
     )
