@@ -7,7 +7,7 @@
 | second tenant on the GPU | `foreign_tenant`, no number | test_gpu_standin.py; integration: test_gpu_*.py |
 | SM clock that never rests | `not_steady`, both clocks named | tests/unit/test_device_clock.py |
 | GPU throttled | `throttled`, no latency | tests/integration/test_gpu_sampler.py; tests/unit/test_telemetry.py |
-| CPU quota of the cgroup | `disturbed`, flag `cfs_throttled`, quota named | here; recorded: tests/unit/test_witness.py |
+| CPU quota of the cgroup | `disturbed`, flag `cfs_throttled`, quota named | here; recorded: unit/test_witness.py |
 | CPU clock far down, heat | samples left out (`clock`) | tests/unit/test_causes.py, test_witness.py |
 | a busy process on every core | `disturbed` | here; per thread: tests/integration/test_neighbours.py |
 | out of memory | `oom`, others go on | here; tests/integration/test_measuring_process.py |
