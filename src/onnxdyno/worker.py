@@ -78,9 +78,9 @@ def work(assignment: Assignment, answer_to: int, confined: tuple[tuple[str, str]
         confined=confined,
         read_files=_read_files,
         gpu=gpu,
-        device_clock=_device_clock(assignment),
+        device_clock=device_clock(assignment),
         own_cgroup_peak=_own_cgroup_peak,
-        own_device_bytes=partial(_own_device_bytes, assignment),
+        own_device_bytes=partial(own_device_bytes, assignment),
     )
     execute(assignment, shop)
 
@@ -101,7 +101,8 @@ def _own_cgroup_peak() -> Count:
     return Count(value=value, reason=reason)
 
 
-def _own_device_bytes(assignment: Assignment) -> Count:
+def own_device_bytes(assignment: Assignment) -> Count:
+    """What the GPU's driver counts for this process now."""
     if assignment.device.kind is DeviceKind.CPU:
         return nobody_counts()
     from onnxdyno.adapters.nvml import process_bytes
@@ -120,7 +121,8 @@ def _gauge(assignment: Assignment) -> MemoryGauge:
     return DeviceMemory()
 
 
-def _device_clock(assignment: Assignment) -> DeviceClock | None:
+def device_clock(assignment: Assignment) -> DeviceClock | None:
+    """Of the GPU; its driver is asked at the first reading only."""
     if assignment.device.kind is DeviceKind.CPU:
         return None
     from onnxdyno.adapters.nvml import SmClock

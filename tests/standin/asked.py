@@ -5,28 +5,44 @@ reason.
 """
 
 import json
-import os
 import sys
 from typing import Any
 
 from onnxdyno.adapters import host
-from onnxdyno.adapters.nvml import GpuProbe, SmClock, process_bytes
-from onnxdyno.domain.devices import Device
+from onnxdyno.adapters.nvml import GpuProbe
+from onnxdyno.domain.assignments import Assignment, Pass
+from onnxdyno.domain.plan import Protocol
+from onnxdyno.ports import DeviceClock
+from onnxdyno.worker import device_clock, own_device_bytes
 from standin.watched_reading import says
 
 
-def asked(device: Device, clock: SmClock) -> dict[str, Any]:
+def asked(assignment: Assignment, clock: DeviceClock) -> dict[str, Any]:
     read_hz = clock.read_hz()
-    return {"clock": (read_hz, clock.reason), "process": process_bytes(device.id, os.getpid())}
+    own = own_device_bytes(assignment)
+    return {"clock": (read_hz, clock.reason), "process": (own.value, own.reason)}
 
 
 def main() -> None:
     devices = GpuProbe("1.31.1", cores=(0,), threads=1, slug=host.slug).devices()
     device = next(each for each in devices if each.id == sys.argv[1])
-    clock = SmClock(device)
-    found = [asked(device, clock)]
+    assignment = Assignment(
+        kind=Pass.TIMING,
+        launch=1,
+        launches=1,
+        model_path="model.onnx",
+        device=device,
+        threads=1,
+        recipes=(),
+        turns=(),
+        seed=0,
+        protocol=Protocol(),
+    )
+    clock = device_clock(assignment)
+    assert clock is not None
+    found = [asked(assignment, clock)]
     says(*sys.argv[2:])
-    found.append(asked(device, clock))
+    found.append(asked(assignment, clock))
     sys.stdout.write(json.dumps(found))
 
 

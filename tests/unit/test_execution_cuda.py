@@ -1,5 +1,6 @@
 """The measuring process on a CUDA device: the right GPU, event times, copies, what a failure of the device leaves."""
 
+import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,9 +15,10 @@ from fakes import FakeGauge, FakeModel, FakeRuntime
 from onnxdyno.adapters.cuda import CudaGpu
 from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Turn, Unusable
 from onnxdyno.domain.axes import Role
+from onnxdyno.domain.cost import Count
 from onnxdyno.domain.errors import PointError
 from onnxdyno.domain.models import Dim, InputRecipe
-from onnxdyno.domain.outcomes import Flag, LaunchReading, Measured, PointState, Skipped
+from onnxdyno.domain.outcomes import Flag, LaunchReading, Measured, MemoryReading, PointState, Skipped
 from onnxdyno.domain.plan import Point, Protocol, Variant
 from onnxdyno.domain.sessions import SessionRecipe
 from onnxdyno.execution import Workshop, execute
@@ -175,3 +177,37 @@ def test_what_only_cuda_has_is_one_row_on_a_cpu(variant: Variant) -> None:
     (skip,) = (event for event in events if isinstance(event, Skipped))
     assert skip.state is PointState.NOT_APPLICABLE
     assert "CUDA" in skip.reason
+
+
+def test_the_driver_is_asked_for_the_process_once_its_runs_are_over_and_its_session_still_stands() -> None:
+    calls: list[str] = []
+
+    def act(feeds: dict[str, Any]) -> Sequence[tuple[str, Any]]:
+        calls.append("run")
+        return double(feeds)
+
+    def own_device_bytes() -> Count:
+        calls.append(f"asked of {sys.getrefcount(loaded) - held} more")
+        return Count(value=7)
+
+    loaded = FakeModel(act, PLACED)
+    runtime = FakeRuntime(loaded)
+    held = sys.getrefcount(loaded)
+    events: list[Event] = []
+    clock = Ticks()
+    shop = Workshop(
+        runtime=runtime,
+        gauge=FakeGauge(),
+        clock=clock,
+        witness_of=lambda _: lambda: Sighting(cpu_ns=clock()),
+        emit=events.append,
+        scratch=Path(),
+        own_device_bytes=own_device_bytes,
+    )
+    execute(timing(ONE, kind=Pass.MEMORY), shop)
+    (reading,) = (event for event in events if isinstance(event, MemoryReading))
+    assert (reading.process_bytes, reading.process_reason) == (7, None)
+    *runs, asked = calls
+    assert set(runs) == {"run"}
+    assert len(runs) == 2
+    assert asked != "asked of 0 more", "a session gives its memory back when it goes"
