@@ -47,6 +47,9 @@ def test_a_price_has_a_currency_and_a_date() -> None:
         ("id,price,currency,price_date\nt4,-7,EUR,2026-01-31\n", "column price"),
         (f"{HEADER},sustained_fp32_tflops\n{ROW},20\n", "both sustained rates"),
         ("id,price\n\xff", "line 2"),
+        (f"{HEADER}\n{ROW.replace('My GPU', 'x' * 200_000)}\n", "line 2: not CSV (field larger"),
+        (f"{HEADER}\n{ROW.replace('workstation', 'y' * 1000)}\n", "yyy…'"),
+        (f'{HEADER}\n"{ROW}\n', "not CSV"),
         ("", "line 1"),
     ],
 )
@@ -56,6 +59,11 @@ def test_a_bad_file_of_devices_is_refused(text: str, said: str) -> None:
     assert said in str(caught.value)
     assert "Reinstall" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_empty_lines_spaces_and_windows_line_ends_are_no_mistake() -> None:
+    added = read_devices("p.csv", b"\xef\xbb\xbfid , price,currency,price_date\r\n\r\nt4,700,EUR,2026-01-31\r\n,,,\r\n")
+    assert [each.device_id for each in added.prices] == ["t4"]
 
 
 def test_a_price_of_an_unknown_device_is_refused() -> None:

@@ -29,6 +29,11 @@ def test_columns_may_come_in_any_order_with_others_beside_them() -> None:
         (f"{HEADER}Gemm,1,inf,3\n".encode(), "line 2, column bytes"),
         (b"kind,flops\xff", "byte 0xff at 10"),
         (f'{HEADER}"Gemm,1,2,3\n'.encode(), "not a CSV file"),
+        (f"{HEADER}Gemm,1e300,2,3\n".encode(), "line 2, column flops: expected at most 1e+18, found 1e+300"),
+        (f"{HEADER}Gemm,0x10,2,3\n".encode(), "line 2, column flops"),
+        (b"kind;flops;bytes;latency_ms\nGemm;1;2;3\n", "one column 'kind', found kind;flops;bytes;latency_ms"),
+        (f"{HEADER}{'x' * 200_000},1,2,3\n".encode(), "not a CSV file (field larger than field limit"),
+        (b"\xff\xfek\x00i\x00n\x00d\x00", "expected UTF-8 text, found byte 0xff at 0"),
         (b"model,kind,flops,bytes,latency_ms\na,Gemm,1,2,3\nb,Gemm,1,2,3\n", "found 2 of them"),
     ],
 )
@@ -38,3 +43,11 @@ def test_a_bad_file_is_refused_in_one_line(data: bytes, said: str) -> None:
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
+
+
+def test_line_ends_quotes_and_kinds_that_are_not_known_are_read() -> None:
+    lines = ['"kind",flops,bytes,latency_ms', '"My ""Op"", fused",1,2,3', " Conv ,0,0,0", ""]
+    for end in ("\r\n", "\n", "\r"):
+        first, second = read_profile("nodes.csv", end.join(lines).encode())
+        assert (first.kind, first.latency_ns) == ('My "Op", fused', 3e6)
+        assert (second.kind, second.latency_ns) == ("Conv", 0)

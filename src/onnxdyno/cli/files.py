@@ -10,10 +10,15 @@ if TYPE_CHECKING:
     from onnxdyno.hardware.lookup import Catalogue
 
 
+MOST_BYTES = 2**28 + 1
+"""Beyond what any reader of such a file takes, so that an endless one (a device) ends as well."""
+
+
 def read_bytes(option: str, path: Path) -> bytes:
-    """The file's bytes. Raises `SpecError` where it cannot be read."""
+    """The file's bytes, or as many as its reader must refuse. Raises `SpecError` where it cannot be read."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES)
     except OSError as error:
         shown = printable(str(path))
         raise SpecError(f"{shown}: {error.strerror}. Give {option} a CSV file that can be read.") from error

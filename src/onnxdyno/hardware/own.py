@@ -35,15 +35,18 @@ _FIX = "Correct the row."
 _REINSTALL = re.compile(r"Reinstall onnxdyno(, or correct the row)?\.")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _MOST = 1e9
+_MOST_BYTES = 2**24
 
 
 def read_devices(file: str, data: bytes) -> Added:
     """Devices and prices of one file; a row with an id and a price alone prices a device that is known.
 
-    Raises `SpecError`: not UTF-8, a column that is not known, a value that is not in its unit, a price without currency
-    and date.
+    Raises `SpecError`: too large, not UTF-8, a column that is not known, a value that is not in its unit, a price
+    without currency and date.
     """
     name = printable(file)
+    if len(data) > _MOST_BYTES:
+        raise SpecError(f"{name}: expected at most {_MOST_BYTES >> 20} MiB, found more. Give a file of devices.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -66,7 +69,7 @@ def _rows(name: str, text: str) -> Iterator[Row]:
     for row in rows(name, text):
         unknown = next((column for column in row.values if column not in COLUMNS), None)
         if unknown is not None:
-            near = get_close_matches(unknown, COLUMNS, n=1, cutoff=0.0)[0]
+            near = get_close_matches(unknown[:64], COLUMNS, n=1, cutoff=0.0)[0]
             raise SpecError(f"{name} line 1: column {printable(unknown)!r} is not known. Perhaps {near!r}?")
         whole = replace(row, values=dict.fromkeys(COLUMNS, "") | row.values, fix=_FIX)
         if whole.text("id") in seen:

@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from io import StringIO
 from math import isfinite
 
 from onnxdyno.domain.errors import CatalogueError
+from onnxdyno.domain.text import printable
 
 GIB = 2**30
 GB = 10**9
@@ -27,8 +29,9 @@ class Row:
     def wrong(self, column: str, expected: str) -> CatalogueError:
         """The error for one field."""
         found = self.values.get(column)
+        shown = "no such column" if found is None else repr(printable(found, 60))
         return CatalogueError(
-            f"{self.file} line {self.line}, column {column}: expected {expected}, found {found!r}. {self.fix}"
+            f"{self.file} line {self.line}, column {column}: expected {expected}, found {shown}. {self.fix}"
         )
 
     def maybe_text(self, column: str) -> str | None:
@@ -122,15 +125,29 @@ class Row:
 
 
 def rows(file: str, text: str) -> Iterator[Row]:
-    """Every line of a CSV text with a header. Raises `CatalogueError` for a line with too few or too many fields."""
-    reader = csv.reader(text.splitlines())
-    header = next(reader, [])
+    """Every line of a CSV text with a header; empty lines are left out.
+
+    Raises `CatalogueError` for what is not CSV, and for a line with too few or too many fields.
+    """
+    (_, names), *lines = _lines(file, text) or [(1, [])]
+    header = [each.strip() for each in names]
     if not header or len(set(header)) != len(header):
         raise CatalogueError(f"{file} line 1: expected a header of distinct column names. Reinstall onnxdyno.")
-    for fields in reader:
+    for line, fields in lines:
         if len(fields) != len(header):
             raise CatalogueError(
-                f"{file} line {reader.line_num}: expected {len(header)} fields, found {len(fields)}. "
+                f"{file} line {line}: expected {len(header)} fields, found {len(fields)}. "
                 "Reinstall onnxdyno, or correct the row."
             )
-        yield Row(file=file, line=reader.line_num, values=dict(zip(header, fields, strict=True)))
+        yield Row(file=file, line=line, values=dict(zip(header, fields, strict=True)))
+
+
+def _lines(file: str, text: str) -> list[tuple[int, list[str]]]:
+    """Line number and fields of every line that is not empty."""
+    reader = csv.reader(StringIO(text, newline=""), strict=True)
+    try:
+        return [(reader.line_num, fields) for fields in reader if any(map(str.strip, fields))]
+    except csv.Error as error:
+        raise CatalogueError(
+            f"{file} line {reader.line_num}: not CSV ({error}). Reinstall onnxdyno, or correct the row."
+        ) from error
