@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onnxdyno.analysis.prediction import Basis, Bound, ProfileNode, Relation, predict
+from onnxdyno.analysis.prediction import Basis, Bound, ProfileNode, Relation, predict, spread
 from onnxdyno.analysis.prediction.calibration import PRIOR, from_document, shipped_calibration, to_document
 from onnxdyno.analysis.prediction.ceilings import Ceilings, ceilings
 from onnxdyno.analysis.prediction.fitting import MeasuredProfile, fit
@@ -171,11 +171,26 @@ def test_efficiencies_of_one_gpu_move_a_quarter_of_the_way_and_no_further() -> N
     assert fitted.efficiency[conv] == PRIOR.efficiency[conv]
 
 
-def test_the_source_itself_is_measured_and_has_no_interval() -> None:
+def test_the_source_itself_is_its_own_sum_within_what_profiles_differ_by() -> None:
     found = predict(profile(), "t4", ["Tesla T4"])[0]
-    assert (found.basis, found.low_ns, found.high_ns) == (Basis.MEASURED, None, None)
-    assert found.latency_ns == pytest.approx(sum(each.latency_ns or 0 for each in profile()))
-    assert found.reason
+    total_ns = sum(each.latency_ns or 0 for each in profile())
+    assert found.basis is Basis.MEASURED
+    assert found.latency_ns == pytest.approx(total_ns)
+    assert (found.low_ns, found.high_ns) == pytest.approx((total_ns / 1.05, total_ns * 1.05), rel=0.002)
+    assert found.notes == ("the profile's own sum; that another profile is within 5 % of it is a prior",)
+
+
+@pytest.mark.parametrize("target", [each.id for each in shipped().devices])
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "int8"])
+def test_no_device_of_the_catalogue_has_a_number_without_an_interval(target: str, dtype: str) -> None:
+    for source in ("t4", "a100-pcie-40gb", "xeon-8375c", None):
+        found = predict(profile(), source, [target], dtype=dtype)[0]
+        if found.latency_ns is not None:
+            assert found.low_ns is not None
+            assert found.high_ns is not None
+            assert 0 < found.low_ns < found.latency_ns < found.high_ns < float("inf")
+        else:
+            assert found.reason
 
 
 def test_what_a_prediction_rests_on_is_said() -> None:
@@ -251,6 +266,10 @@ def test_without_a_source_latencies_are_not_used() -> None:
     [
         ((), "t4", "l4", "fp32", "no nodes"),
         ((node(latency_ns=None),), "t4", "l4", "fp32", "no latency"),
+        ((node(), node(flops=float("nan"))), "t4", "l4", "fp32", "node 1 .* expected flops from 0 to 1e.24, found nan"),
+        ((node(moved=-1.0),), "t4", "l4", "fp32", "expected bytes"),
+        ((node(latency_ns=float("inf")),), "t4", "l4", "fp32", "expected latency_ns .* found inf"),
+        ((node(latency_ns=0.0), node("x", 0, 0, 0.0)), "t4", "l4", "fp32", "took any time"),
         ((node(),), "t5", "l4", "fp32", "Nearest: t4"),
         ((node(),), "t4", "rtx4099", "fp32", "rtx-4090"),
         ((node(),), "t4", "l4", "fp31", "fp32, tf32"),
@@ -306,7 +325,24 @@ def test_the_shipped_numbers_are_read_and_written_alike() -> None:
     }
 
 
-def test_zero_latencies_and_zero_work_do_not_break_a_prediction() -> None:
-    found = predict((node(latency_ns=0.0), node("x", 0, 0, 0.0)), "t4", ["l4"])[0]
+def test_work_that_took_no_time_is_doubted() -> None:
+    found = predict((*profile(), node(latency_ns=0.0)), "t4", ["l4"])[0]
     assert found.latency_ns is not None
-    assert np.isfinite(found.latency_ns)
+    assert any("took no time on t4" in note for note in found.notes)
+
+
+def test_a_total_is_spread_over_nodes_by_the_arithmetic_of_its_device() -> None:
+    whole = spread(profile(), "t4", 5e7)
+    assert sum(each.latency_ns or 0 for each in whole) == pytest.approx(5e7)
+    assert (whole[0].latency_ns or 0) > 5 * (whole[1].latency_ns or 1) > 0
+    assert spread((), "t4", 5e7) == ()
+    assert spread(profile(), "t4", 5e7, dtype="bf16") == ()
+
+
+def test_a_model_that_takes_longer_than_its_arithmetic_does_so_elsewhere_too() -> None:
+    (fair_ns, slow_ns) = (
+        predict(spread(profile(), "t4", total_ns), "t4", ["l4"])[0].latency_ns for total_ns in (2.8e7, 28e7)
+    )
+    assert fair_ns is not None
+    assert slow_ns is not None
+    assert 4 < slow_ns / fair_ns < 10

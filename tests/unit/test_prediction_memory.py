@@ -53,6 +53,21 @@ def test_whether_it_fits_is_asked_of_the_upper_bound() -> None:
     assert predict_memory("t4", weights_bytes=5 * GIB, activation_bytes=0).fits is False
 
 
+def test_what_fits_only_into_memory_that_the_driver_keeps_does_not_fit() -> None:
+    def fits(size: int) -> bool | None:
+        return predict_memory(
+            "t4",
+            weights_bytes=size,
+            activation_bytes=0,
+            measured_bytes=size,
+            context_bytes=0,
+            arena_grows_as_requested=True,
+        ).fits
+
+    assert fits(14 * GIB) is True
+    assert fits(15 * GIB) is False
+
+
 @pytest.mark.parametrize(("device", "size"), [("xeon-8375c", 1), ("t5", 1), ("t4", -1)])
 def test_what_has_no_device_memory_is_refused(device: str, size: int) -> None:
     with pytest.raises(SpecError):

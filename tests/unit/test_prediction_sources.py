@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import factories as make
+from onnxdyno.analysis.nodes import device_times
 from onnxdyno.analysis.prediction import Basis, ProfileNode, predict, predict_from, profile_nodes
 from onnxdyno.domain.cost import Cost, Count, NodeCost
 from onnxdyno.domain.errors import SpecError
@@ -114,3 +115,10 @@ def test_our_own_profile_meets_our_own_arithmetic_by_name() -> None:
         (0, 150, 1000),
         (0, 0, 1000),
     ]
+
+
+def test_what_starting_a_node_on_a_gpu_took_is_never_taken_for_its_time() -> None:
+    started = replace(timing("conv1"), provider="CUDAExecutionProvider")
+    host = replace(timing("shape", "Shape"), provider="CPUExecutionProvider")
+    assert device_times((started, host)) == (None, 1000)
+    assert device_times((replace(started, kernel_ns=700), started, host)) == (700, 1000, 1000)

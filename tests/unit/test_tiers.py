@@ -300,6 +300,18 @@ def test_no_page_of_ours_speaks_of_circular_references() -> None:
     assert "<circular reference" not in repr(tiers(load(), load(8), goal()))
 
 
+def test_a_device_that_was_measured_is_told_its_p50_and_not_the_sum_of_its_profile() -> None:
+    told = MeasuredOn(
+        device_id="t4",
+        latency_ns=Estimate(value=50e6, low=49e6, high=51e6),
+        evidence="run R",
+        nodes=(replace(CONV, latency_ns=9e6),),
+    )
+    found = predict_load(load(measured={"t4": told}), "Tesla T4", "fp32", shipped())
+    assert (found.latency_ns, found.low_ns, found.high_ns, found.confidence) == (50e6, 49e6, 51e6, 0.95)
+    assert (found.basis, found.notes[0]) == ("measured", "run R")
+
+
 def test_a_cpu_that_was_measured_pins_other_cpus_and_no_gpu() -> None:
     host = MeasuredOn(
         device_id="xeon-8375c",

@@ -44,6 +44,22 @@ def profile_finding(
     )
 
 
+def device_times(nodes: Sequence[NodeTiming]) -> tuple[int | None, ...]:
+    """How long each node ran where it ran, in nanoseconds; None where only the start of it was timed.
+
+    That is so of nodes on a GPU in a profile without kernels. In one with kernels a node that launched none (a view,
+    a copy) has its self time.
+    """
+    has_kernels = any(node.kernel_ns is not None for node in nodes)
+
+    def of(node: NodeTiming) -> int | None:
+        if node.kernel_ns is not None:
+            return node.kernel_ns
+        return node.self_ns if has_kernels or node.provider.startswith("CPU") else None
+
+    return tuple(map(of, nodes))
+
+
 def by_op_type(profile: ProfileFinding) -> tuple[NodeGroup, ...]:
     """Nodes of each operator together, those that take most first."""
     return _grouped(profile, lambda node: node.op_type)

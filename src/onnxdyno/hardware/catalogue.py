@@ -13,7 +13,8 @@ _CONFIDENCES = ("high", "medium", "low")
 _TERA, _GIGA, _MEGA = 1e12, 1e9, 1e6
 
 _CUBINS: frozenset[Capability] = frozenset({(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (12, 0)})
-_LEAST_VISIBLE_SHARE, _MOST_VISIBLE_SHARE = 0.9, 1.02
+LEAST_VISIBLE_SHARE, _MOST_VISIBLE_SHARE = 0.9, 1.02
+"""NVML's total memory over the nominal: what a driver leaves of it (see `find_accelerator`)."""
 _CPU_NOISE = re.compile(
     r"\((?:r|tm|c)\)|@.*$|\(.*?\)$|\b\d{1,2}th gen\b|\b\d+-core\b|\b(?:cpu|processor)\b|[®™]", re.IGNORECASE
 )
@@ -68,15 +69,15 @@ def find_accelerator(nvml_name: str, memory_bytes: int | None) -> Accelerator | 
         each
         for each in accelerators()
         if each.nvml_name == nvml_name
-        and _LEAST_VISIBLE_SHARE <= memory_bytes / each.memory_bytes <= _MOST_VISIBLE_SHARE
+        and LEAST_VISIBLE_SHARE <= memory_bytes / each.memory_bytes <= _MOST_VISIBLE_SHARE
     ]
     return matching[0] if len(matching) == 1 else None
 
 
 def find_cpu(name: str) -> CpuModel | None:
     """The CPU whose name is the same but for trademark signs, clock, generation and core count in the text."""
-    wanted = _normalised(name)
-    matching = [each for each in cpus() if _normalised(each.name) == wanted]
+    wanted = plain_cpu_name(name)
+    matching = [each for each in cpus() if plain_cpu_name(each.name) == wanted]
     return matching[0] if len(matching) == 1 else None
 
 
@@ -98,7 +99,8 @@ def _text(file: str) -> str:
         raise CatalogueError(f"{file}: expected a readable data file, found {error}. Reinstall onnxdyno.") from error
 
 
-def _normalised(name: str) -> str:
+def plain_cpu_name(name: str) -> str:
+    """A CPU's name without trademark signs, clock, generation, core count and what stands in brackets at its end."""
     return " ".join(_CPU_NOISE.sub(" ", name.strip()).casefold().split())
 
 

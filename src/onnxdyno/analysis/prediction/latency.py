@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, hypot, log
 
+import numpy as np
+
 from onnxdyno.analysis.prediction.calibration import Calibration, shipped_calibration
 from onnxdyno.analysis.prediction.ceilings import Ceilings, ceilings
 from onnxdyno.analysis.prediction.conformal import difficulty, half_width
-from onnxdyno.analysis.prediction.physics import Nodes, columns
+from onnxdyno.analysis.prediction.physics import Floats, Nodes, columns
 from onnxdyno.analysis.prediction.records import Basis, Bound, Prediction, ProfileNode, Relation
 from onnxdyno.analysis.prediction.transfer import Parts, project, see
 from onnxdyno.domain.errors import SpecError
+from onnxdyno.domain.text import printable
 from onnxdyno.hardware.lookup import AnyDevice, Catalogue, shipped
 from onnxdyno.hardware.records import Accelerator, CpuModel
 
@@ -19,6 +22,10 @@ CONFIDENCE = 0.9
 _ACROSS_KINDS = log(4.0)
 """Between a CPU and a GPU neither kernels nor fusions are the same: a range of four either way, from no calibration."""
 _BETWEEN_CPUS = log(2.0)
+_BETWEEN_RUNS = 0.05
+"""90 % half-width from one profile of a device to the next; a prior: launches of one model differed by 2.6 to 5 %."""
+_MOST = 1e24
+"""Of one node, in any unit: beyond it a sum could leave what a float holds."""
 _HULL_SLACK = 0.05
 _UNCHECKED = log(1.3)
 """Of time in operators that no public profile of ours has, convolutions above all; a prior."""
@@ -56,7 +63,7 @@ def predict(
     `nodes`: one entry per node of the profile measured on `source_id`; with `source_id` None their latencies are not
     used and the prediction is by arithmetic alone. Ids are those of the catalogue; a name or an NVML name will do.
     `dtype` is what contractions run in: fp32 (CUDA cores, TF32 off), tf32, fp16, bf16, int8. Raises `SpecError`: no
-    nodes, an unknown device or dtype, a node of the source without latency.
+    nodes, an unknown device or dtype, a number that is not one, a source on which a node, or all of them, took no time.
     """
     known = shipped() if catalogue is None else catalogue
     numbers = shipped_calibration() if calibration is None else calibration
@@ -79,11 +86,27 @@ def relation(source: Accelerator, target: Accelerator) -> Relation:
 def _profile(nodes: Sequence[ProfileNode], source: AnyDevice | None) -> Nodes:
     if not nodes:
         raise SpecError("the profile has no nodes. Give at least one.")
+    profile = columns(nodes)
+    _refuse_odd(nodes, "flops", profile.flops)
+    _refuse_odd(nodes, "bytes", profile.bytes)
     if source is None:
-        return columns(nodes).unmeasured()
+        return profile.unmeasured()
     if any(node.latency_ns is None for node in nodes):
         raise SpecError(f"a node of the profile from {source.id} has no latency. Measure it, or give no source.")
-    return columns(nodes)
+    _refuse_odd(nodes, "latency_ns", profile.latency_ns)
+    if not profile.latency_ns.any():
+        raise SpecError(f"no node of the profile from {source.id} took any time. Measure it, or give no source.")
+    return profile
+
+
+def _refuse_odd(nodes: Sequence[ProfileNode], field: str, values: Floats) -> None:
+    odd = np.flatnonzero(~((values >= 0) & (values <= _MOST)))
+    if odd.size:
+        node = nodes[odd[0]]
+        raise SpecError(
+            f"node {odd[0]} ({printable(node.kind, 40)!r}): expected {field} from 0 to {_MOST:g}, "
+            f"found {getattr(node, field)!r}. Correct it."
+        )
 
 
 def _one(profile: Nodes, asked: _Asked) -> Prediction:
@@ -100,11 +123,20 @@ def _one(profile: Nodes, asked: _Asked) -> Prediction:
     seen = see(profile, here, asked.numbers)
     parts = project(seen, here, there, asked.numbers, is_alike=_is_alike(asked))
     notes = [*_notes(there, asked)]
+    if (untimed := _untimed_share(profile)) > _NOTED_SHARE:
+        notes.append(f"nodes with {untimed:.0%} of the FLOPs or bytes took no time on {here.device_id}: not measured?")
     if seen.impossible_share > _NOTED_SHARE:
         notes.append(f"nodes ran faster than {asked.dtype} allows on {here.device_id}: another dtype?")
     if parts.unchecked_share > _NOTED_SHARE:
         notes.append(f"{parts.unchecked_share:.0%} of the time is in operators that the method was not checked on")
     return replace(_stated(parts, asked, there), notes=tuple(notes))
+
+
+def _untimed_share(profile: Nodes) -> float:
+    """Of the FLOPs or the bytes, the larger: in nodes whose latency is 0."""
+    untimed = profile.latency_ns == 0
+    sums = [(float(of[untimed].sum()), float(of.sum())) for of in (profile.flops, profile.bytes)]
+    return max((part / whole for part, whole in sums if whole > 0), default=0.0)
 
 
 def _stated(parts: Parts, asked: _Asked, there: Ceilings) -> Prediction:
@@ -149,11 +181,15 @@ def _range(profile: Nodes, asked: _Asked, there: Ceilings) -> Prediction:
 
 
 def _measured(profile: Nodes, asked: _Asked) -> Prediction:
+    total_ns = float(profile.latency_ns.sum())
     return replace(
-        _nothing(asked, "the sum of the profile itself, which carries no spread"),
-        latency_ns=float(profile.latency_ns.sum()),
+        _nothing(asked, "the sum of the profile itself: nothing was predicted"),
+        latency_ns=total_ns,
+        low_ns=total_ns * exp(-_BETWEEN_RUNS),
+        high_ns=total_ns * exp(_BETWEEN_RUNS),
         basis=Basis.MEASURED,
         relation=Relation.SAME,
+        notes=("the profile's own sum; that another profile is within 5 % of it is a prior",),
     )
 
 

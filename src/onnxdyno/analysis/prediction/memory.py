@@ -2,6 +2,7 @@
 
 from onnxdyno.analysis.prediction.records import Basis, MemoryPrediction
 from onnxdyno.domain.errors import SpecError
+from onnxdyno.hardware.catalogue import LEAST_VISIBLE_SHARE
 from onnxdyno.hardware.lookup import Catalogue, shipped
 from onnxdyno.hardware.records import Accelerator
 
@@ -70,7 +71,7 @@ def predict_memory(
         total_bytes=total,
         low_bytes=min(low, total),
         high_bytes=max(high, total),
-        fits=max(high, total) <= target.memory_bytes,
+        fits=max(high, total) <= LEAST_VISIBLE_SHARE * target.memory_bytes,
         basis=Basis.EXTRAPOLATED,
         notes=_notes(measured_bytes, context_bytes),
     )

@@ -76,7 +76,7 @@ class Prediction:
 class MemoryPrediction:
     """Device memory of one process on one target, in bytes: the parts, and an interval of their sum.
 
-    `fits` is whether even `high_bytes` fits into the device; None where its memory is unknown.
+    `fits` is whether even `high_bytes` fits into what a driver leaves of the device's memory; None where it is unknown.
     """
 
     target_id: str

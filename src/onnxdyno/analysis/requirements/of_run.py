@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from onnxdyno.analysis.choices import target_of
-from onnxdyno.analysis.prediction import ProfileNode
+from onnxdyno.analysis.nodes import device_times
+from onnxdyno.analysis.prediction import ProfileNode, spread
 from onnxdyno.analysis.requirements import tiers, without
 from onnxdyno.analysis.requirements.arithmetic import arithmetic_nodes
 from onnxdyno.analysis.requirements.asking import dtype_of
@@ -50,13 +51,14 @@ def _load(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding
     device = run.plan.device
     own = find_accelerator(device.name, device.memory_bytes) if device.kind is DeviceKind.CUDA else None
     nodes, reason, what = _nodes(run, at, profile, where)
+    dtype = dtype_of(run.signature.precision)
     measured = {}
     if own is not None:
         measured[own.id] = MeasuredOn(
             device_id=own.id,
             latency_ns=at.p50_ns,
             evidence=f"{where}: p50 measured",
-            nodes=timed_nodes(profile.nodes) if profile is not None else (),
+            nodes=() if profile is None else timed_nodes(profile.nodes, own.id, at.p50_ns.value, dtype),
             peak_bytes=at.peak_memory_bytes,
         )
     return Load(
@@ -85,17 +87,25 @@ def _nodes(
     return found, reason, f"arithmetic of the {len(found)} profiled nodes"
 
 
-def timed_nodes(nodes: Sequence[NodeFinding]) -> tuple[ProfileNode, ...]:
-    """A GPU's profile: kernel time where it was told, else what the host took to start it."""
-    return tuple(
+def timed_nodes(
+    nodes: Sequence[NodeFinding], device_id: str, total_ns: float | None, dtype: str
+) -> tuple[ProfileNode, ...]:
+    """The nodes with the times that the device took for them.
+
+    Where a GPU's profile has no kernels, its times are those of starting nodes: the measured total is spread over them.
+    """
+    timed = tuple(
         ProfileNode(
             kind=each.node.op_type,
             flops=float(each.work.flops or 0),
             bytes=float((each.work.read_bytes or 0) + (each.work.written_bytes or 0)),
-            latency_ns=float(each.node.self_ns if each.node.kernel_ns is None else each.node.kernel_ns),
+            latency_ns=None if took_ns is None else float(took_ns),
         )
-        for each in nodes
+        for each, took_ns in zip(nodes, device_times([each.node for each in nodes]), strict=True)
     )
+    if all(each.latency_ns is not None for each in timed):
+        return timed
+    return () if total_ns is None else spread(timed, device_id, total_ns, dtype=dtype)
 
 
 def work_nodes(nodes: Sequence[NodeFinding], where: str) -> tuple[tuple[ProfileNode, ...], str | None]:

@@ -7,14 +7,15 @@ from enum import StrEnum
 from onnxdyno.analysis.prediction import ProfileNode
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.findings import NOT_PREDICTED, Estimate
+from onnxdyno.hardware.catalogue import LEAST_VISIBLE_SHARE
 from onnxdyno.hardware.lookup import Catalogue
 from onnxdyno.hardware.records import Accelerator
 
 MARKETS = ("datacenter", "workstation", "desktop")
 """Whose devices are considered unless asked: no laptops, no edge boards (their memory is shared with the host)."""
 
-USABLE_SHARE = 0.9
-"""What a driver leaves of the nominal memory, at least: 0.92 of it on a T4 with ECC (see `find_accelerator`)."""
+USABLE_SHARE = LEAST_VISIBLE_SHARE
+"""What a driver leaves of the nominal memory, at least: 0.92 of it on a T4 with ECC."""
 
 
 class Aim(StrEnum):

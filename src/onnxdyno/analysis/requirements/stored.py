@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from onnxdyno.analysis.requirements.asking import dtype_of
 from onnxdyno.analysis.requirements.of_run import timed_nodes, work_nodes
 from onnxdyno.analysis.requirements.records import Load, MeasuredOn
 from onnxdyno.domain.axes import AxisSizes, axis_sizes, describe
@@ -109,7 +110,7 @@ def _measured(stored: StoredRun, point: Row, device_id: str) -> MeasuredOn:
         device_id=device_id,
         latency_ns=latency,
         evidence=f"{stored.name}, {describe(sizes)}: p50 measured",
-        nodes=timed_nodes(_nodes_at(stored, sizes)),
+        nodes=timed_nodes(_nodes_at(stored, sizes), device_id, latency.value, dtype_of(stored.run["precision"])),
         peak_bytes=point["peak_memory_bytes"],
     )
 
