@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from onnxdyno.domain.errors import CatalogueError
+from onnxdyno.domain.errors import CatalogueError, SpecError
 from onnxdyno.hardware import catalogue
+from onnxdyno.hardware.lookup import shipped
 from onnxdyno.hardware.rows import rows
 
 GIB = 2**30
@@ -126,6 +127,12 @@ def test_every_card_with_a_unique_name_and_memory_finds_itself() -> None:
 def test_a_cpu_is_found_whatever_the_trademarks_and_clock_say(name: str, expected: str | None) -> None:
     found = catalogue.find_cpu(name)
     assert (found.id if found else None) == expected
+
+
+def test_a_cpu_is_asked_for_by_the_name_that_its_system_gives_it() -> None:
+    assert shipped().find("AMD EPYC 7R13 48-Core Processor").id == "epyc-7r13"
+    with pytest.raises(SpecError, match="not in the catalogue"):
+        shipped().find("AMD EPYC")
 
 
 def test_what_cuda_13_dropped_is_not_supported() -> None:

@@ -7,8 +7,10 @@ import pytest
 
 import factories as make
 from onnxdyno.analysis import analyse
+from onnxdyno.analysis.roofline import Datasheet
 from onnxdyno.app import steps
 from onnxdyno.app.ceilings import _as_users_get_it
+from onnxdyno.app.judging import datasheet_of
 from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings, fingerprint_sha256
 from onnxdyno.domain.runs import BenchmarkRun
@@ -25,6 +27,21 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BenchmarkRun:
     made = make.benchmark_run()
     plan = replace(made.plan, device=_as_users_get_it(made.plan.device))
     return replace(made, plan=plan, profiles=(make.profile(plan.base),))
+
+
+def test_datasheets_are_found_by_exact_names_and_cover_the_threads_that_ran() -> None:
+    t4 = datasheet_of(make.gpu_device(), 3)
+    assert (t4.flop_per_s, t4.bytes_per_s, t4.peak("MatMul float16")) == pytest.approx(
+        (8.14e12, 320e9, 65e12), rel=0.01
+    )
+    shared = make.gpu_device(name="NVIDIA GeForce RTX 4060 Ti", memory_bytes=16 * 2**30)
+    assert datasheet_of(shared, 3).bytes_per_s is not None
+    assert datasheet_of(make.gpu_device(name="NVIDIA T4"), 3) == Datasheet()
+    xeon = make.cpu_device(name="Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz")
+    one, two = (datasheet_of(xeon, threads).flop_per_s or 0 for threads in (1, 2))
+    assert two == pytest.approx(2 * one)
+    assert one == pytest.approx(3.5e9 * 64, rel=0.01)
+    assert datasheet_of(xeon, 1).peak("MatMul int8") is None
 
 
 def calibrated(run: BenchmarkRun, folder: Path) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onnxdyno.analysis.advice import advise
-from onnxdyno.analysis.limits import Limits, limits_of
+from onnxdyno.analysis.limits import Limits, limits_of, rate_label
+from onnxdyno.analysis.nodes import device_times
 from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import Ceilings, fingerprint_sha256
 from onnxdyno.domain.devices import Device, DeviceKind
@@ -23,10 +24,27 @@ _UNEXPLAINED = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Datasheet:
-    """Theoretical peaks of a device of the catalogue."""
+    """Theoretical peaks of a device of the catalogue; of contractions in one type by its name, `float16`."""
 
     flop_per_s: float | None = None
     bytes_per_s: float | None = None
+    contractions: tuple[tuple[str, float | None], ...] = ()
+
+    def peak(self, label: str | None) -> float | None:
+        """What bounds a node with this `rate_label`: of a contraction the peak of its type, else the plain one."""
+        by_dtype = dict(self.contractions)
+        dtype = "" if label is None else label.rpartition(" ")[2]
+        return by_dtype.get(dtype, self.flop_per_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stand:
+    """By what a node is judged."""
+
+    ceilings: Ceilings
+    device: Device
+    threads: int
+    weight_bytes: int
 
 
 def why_not(ceilings: Ceilings, device: Device, threads: int) -> str | None:
@@ -55,7 +73,13 @@ def judge(
         refused = "the profile has no nodes"
     if refused is not None:
         return Roofline(point=profile.point, bound=None, margin=None, reason=refused)
-    pairs = [_judged(each, ceilings, device, threads, weight_bytes) for each in profile.nodes]
+    times_ns = device_times([each.node for each in profile.nodes])
+    pairs = [
+        _judged(each, took_ns, _Stand(ceilings=ceilings, device=device, threads=threads, weight_bytes=weight_bytes))
+        for each, took_ns in zip(profile.nodes, times_ns, strict=True)
+    ]
+    if device.kind is not DeviceKind.CPU:  # the profile has them by the time to start them
+        pairs.sort(key=lambda pair: pair[0].self_ns, reverse=True)
     nodes = tuple(_with_datasheet(verdict, limits, datasheet or Datasheet()) for verdict, limits in pairs)
     shares, unjudged = _shares(nodes)
     bound, margin, reason = _whole(shares, unjudged)
@@ -67,36 +91,34 @@ def judge(
         shares=shares,
         unjudged_share=unjudged,
         nodes=nodes,
+        is_timed=None not in times_ns,
         advice=advise([(verdict, limits) for verdict, (_, limits) in zip(nodes, pairs, strict=True)], ceilings, device),
     )
 
 
-def _judged(
-    found: NodeFinding, ceilings: Ceilings, device: Device, threads: int, weight_bytes: int
-) -> tuple[NodeVerdict, Limits | None]:
-    fixed = _by_nature(found, device)
-    if fixed is not None:
-        return NodeVerdict(found=found, bound=fixed), None
+def _judged(found: NodeFinding, took_ns: int | None, stand: _Stand) -> tuple[NodeVerdict, Limits | None]:
+    verdict = NodeVerdict(found=found, bound=_by_nature(found, stand.device), took_ns=took_ns)
+    if verdict.bound is not None:
+        return verdict, None
     if found.work.flops is None and found.work.read_bytes is None:
-        return NodeVerdict(found=found, bound=None, reason=found.work.reason or "its FLOPs are not known"), None
-    limits = limits_of(found, ceilings, weight_bytes)
+        return replace(verdict, reason=found.work.reason or "its FLOPs are not known"), None
+    limits = limits_of(found, stand.ceilings, stand.weight_bytes)
     compute, memory, launch = limits.compute, limits.memory, limits.launch
     if compute is None or memory is None or launch is None:
         missing = "compute" if compute is None else "memory" if memory is None else "dispatch"
-        return NodeVerdict(found=found, bound=None, reason=f"no ceiling of {missing} was measured for it"), limits
+        return replace(verdict, reason=f"no ceiling of {missing} was measured for it"), limits
     bound, margin = _compared({Bound.COMPUTE: compute, Bound.MEMORY: memory, Bound.LAUNCH: launch})
-    self_ns = found.node.self_ns if found.node.kernel_ns is None else found.node.kernel_ns
     allowed_ns = max(compute.value_ns, memory.value_ns) + launch.value_ns
-    efficiency = allowed_ns / self_ns if self_ns else None
-    if bound is not Bound.LAUNCH and _is_idle(found, threads, efficiency, device):
+    efficiency = allowed_ns / took_ns if took_ns else None
+    if bound is not Bound.LAUNCH and _is_idle(found, stand.threads, efficiency, stand.device):
         bound = Bound.OCCUPANCY
     reason = None
     if bound in (Bound.COMPUTE, Bound.MEMORY) and efficiency and efficiency < min(_UNEXPLAINED, 1 / margin):
         bound = Bound.BALANCED
         reason = f"it takes {1 / efficiency:.2g} times what the ceilings allow, more than lies between them"
     flops = found.work.flops
-    verdict = NodeVerdict(
-        found=found,
+    verdict = replace(
+        verdict,
         bound=bound,
         margin=margin,
         reason=reason,
@@ -104,8 +126,8 @@ def _judged(
         memory=memory,
         launch=launch,
         intensity_flop_per_byte=flops / limits.moved_bytes if flops is not None and limits.moved_bytes else None,
-        achieved_flop_per_s=flops / self_ns * 1e9 if flops is not None and self_ns else None,
-        achieved_bytes_per_s=limits.moved_bytes / self_ns * 1e9 if self_ns else None,
+        achieved_flop_per_s=flops / took_ns * 1e9 if flops is not None and took_ns else None,
+        achieved_bytes_per_s=limits.moved_bytes / took_ns * 1e9 if took_ns else None,
         efficiency=efficiency,
     )
     return verdict, limits
@@ -140,11 +162,10 @@ def _with_datasheet(verdict: NodeVerdict, limits: Limits | None, datasheet: Data
     if limits is None:
         return verdict
     flop_per_s, bytes_per_s = verdict.achieved_flop_per_s, verdict.achieved_bytes_per_s
+    peak = datasheet.peak(rate_label(verdict.found))
     return replace(
         verdict,
-        datasheet_compute_share=flop_per_s / datasheet.flop_per_s
-        if flop_per_s is not None and datasheet.flop_per_s
-        else None,
+        datasheet_compute_share=flop_per_s / peak if flop_per_s is not None and peak else None,
         datasheet_memory_share=bytes_per_s / datasheet.bytes_per_s
         if bytes_per_s is not None and datasheet.bytes_per_s
         else None,

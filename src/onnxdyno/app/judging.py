@@ -5,12 +5,11 @@ from dataclasses import replace
 from onnxdyno.analysis.roofline import Datasheet, judge
 from onnxdyno.app.ceilings import stored_ceilings
 from onnxdyno.domain.ceilings import Ceilings
-from onnxdyno.domain.devices import Device
-from onnxdyno.domain.errors import SpecError
+from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.domain.verdicts import Roofline
-from onnxdyno.hardware.lookup import shipped
+from onnxdyno.hardware.catalogue import find_accelerator, find_cpu
 
 
 def known_roofline(run: BenchmarkRun, findings: Findings) -> tuple[Roofline, Ceilings] | None:
@@ -51,14 +50,32 @@ def judged(run: BenchmarkRun, findings: Findings, ceilings: Ceilings) -> Rooflin
         run.plan.device,
         run.plan.threads,
         weight_bytes=run.signature.weight_bytes,
-        datasheet=_datasheet(run.plan.device),
+        datasheet=datasheet_of(run.plan.device, run.plan.threads),
     )
 
 
-def _datasheet(device: Device) -> Datasheet:
-    """Of a device that the catalogue knows by exactly this name."""
-    try:
-        known = shipped().find(device.name)
-    except SpecError:
+def datasheet_of(device: Device, threads: int) -> Datasheet:
+    """Of a GPU that the catalogue knows by exactly this name and memory, or a CPU by its name; else nothing.
+
+    Threads of a CPU can use as many of its cores at most. Contractions in float32 run in TF32 where a GPU has it, as
+    the runtime has it so unless told otherwise.
+    """
+    if device.kind is DeviceKind.CPU:
+        cpu = find_cpu(device.name)
+        if cpu is None:
+            return Datasheet()
+        peak = cpu.fp32_flop_per_s
+        share = min(1.0, threads / cpu.cores)
+        others = tuple((dtype, None) for dtype in ("float16", "bfloat16", "float64", "int8"))
+        return Datasheet(flop_per_s=peak and peak * share, bytes_per_s=cpu.memory_bytes_per_s, contractions=others)
+    gpu = find_accelerator(device.name, device.memory_bytes)
+    if gpu is None:
         return Datasheet()
-    return Datasheet(flop_per_s=known.fp32_flop_per_s, bytes_per_s=known.memory_bytes_per_s)
+    contractions = (
+        ("float32", gpu.tf32_flop_per_s or gpu.fp32_flop_per_s),
+        ("float16", gpu.fp16_flop_per_s or gpu.fp16_nontensor_flop_per_s),
+        ("bfloat16", gpu.bf16_flop_per_s),
+        ("int8", gpu.int8_op_per_s),
+        ("float64", None),
+    )
+    return Datasheet(flop_per_s=gpu.fp32_flop_per_s, bytes_per_s=gpu.memory_bytes_per_s, contractions=contractions)

@@ -21,11 +21,13 @@ class Span:
 class NodeVerdict:
     """One node against the ceilings. `margin`: its longest limit over the second; None where nothing was compared.
 
-    `efficiency`: what the ceilings allow over what was seen. `bound` None has a reason.
+    `took_ns`: how long it ran, on a GPU its kernels; None where a GPU's profile only tells what starting it took.
+    `efficiency`: what the ceilings allow over what it took. `bound` None has a reason.
     """
 
     found: NodeFinding
     bound: Bound | None
+    took_ns: int | None = None
     margin: float | None = None
     reason: str | None = None
     compute: Span | None = None
@@ -40,9 +42,12 @@ class NodeVerdict:
 
     @property
     def self_ns(self) -> int:
-        """What was seen: on a GPU its kernels where they are known."""
-        node = self.found.node
-        return node.self_ns if node.kernel_ns is None else node.kernel_ns
+        """How long it ran; where only its start was timed, the least that the ceilings allow, or 0."""
+        if self.took_ns is not None:
+            return self.took_ns
+        if self.compute is None or self.memory is None or self.launch is None:
+            return 0
+        return round(max(self.compute.value_ns, self.memory.value_ns) + self.launch.value_ns)
 
 
 class Move(StrEnum):
@@ -73,7 +78,8 @@ class Advice:
 class Roofline:
     """A model at one point: nodes slowest first, shares of its time by bound, the verdict and its margin.
 
-    `unjudged_share`: of nodes without a verdict. `bound` None has a reason.
+    `unjudged_share`: of nodes without a verdict. `bound` None has a reason. `is_timed` False: the profile does not tell
+    how long nodes ran, and shares are of the least that the ceilings allow.
     """
 
     point: Point
@@ -84,3 +90,4 @@ class Roofline:
     unjudged_share: float = 0.0
     nodes: tuple[NodeVerdict, ...] = ()
     advice: tuple[Advice, ...] = ()
+    is_timed: bool = True

@@ -6,7 +6,7 @@ from functools import cache
 
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.text import printable
-from onnxdyno.hardware.catalogue import accelerators, cpus, instances
+from onnxdyno.hardware.catalogue import accelerators, cpus, instances, plain_cpu_name
 from onnxdyno.hardware.records import Accelerator, CpuModel, Instance, Price
 from onnxdyno.hardware.sustained import Sustained, sustained
 
@@ -40,6 +40,8 @@ class Catalogue:
     def find(self, text: str) -> AnyDevice:
         """The one device with this id, name or NVML name, whatever its case; `_` counts as a space.
 
+        A CPU also by what its system calls it (`AMD EPYC 7R13 48-Core Processor`).
+
         Raises `SpecError`: unknown, with the nearest ids; or an NVML name that several cards share, with their ids.
         """
         wanted = _plain(text)
@@ -50,6 +52,9 @@ class Catalogue:
             if matching:
                 shared = ", ".join(each.id for each in matching)
                 raise SpecError(f"device {printable(text)!r} is the name of several: {shared}. Give one of these ids.")
+        like_cpus = [each for each in self.cpus if plain_cpu_name(each.name) == plain_cpu_name(text)]
+        if len(like_cpus) == 1:
+            return like_cpus[0]
         raise SpecError(
             f"device {printable(text)!r} is not in the catalogue. Nearest: {', '.join(self.nearest(text))}. "
             "`onnxdyno hardware` lists all."
@@ -58,7 +63,7 @@ class Catalogue:
     def nearest(self, text: str) -> tuple[str, ...]:
         """Up to three ids whose id or name looks most like `text`; for messages only, never a match."""
         by_name = {name: each.id for each in self.devices for name in (*_ids(each), *_names(each))}
-        close = get_close_matches(_plain(text), by_name, n=12, cutoff=0.0)
+        close = get_close_matches(_plain(text[:64]), by_name, n=12, cutoff=0.0)
         return tuple(dict.fromkeys(by_name[name] for name in close))[:3]
 
     def price_of(self, device_id: str) -> Price | None:

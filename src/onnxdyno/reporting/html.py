@@ -131,13 +131,16 @@ def _areas(findings: Findings) -> str:
 
 
 def _roofline(judged: tuple[Roofline, Ceilings] | None) -> str:
-    picture = roofline_plot(*judged) if judged is not None else None
-    if judged is None or picture is None:
+    if judged is None:
         return ""
+    picture = roofline_plot(*judged)
+    figure = f'<figure class="wide">{picture}</figure>' if picture is not None else ""
     told = "".join(f"<li>{safe.html(each)}</li>" for each in rooflines.advice_lines(judged[0]))
     notes = f'<ul class="notes">{told}</ul>' if told else ""
-    said = f"Bound by {rooflines.verdict_line(judged[0])}. Lines are this device's own measured ceilings."
-    return _section("Roofline", said, f'<figure class="wide">{picture}</figure>{notes}')
+    line = rooflines.verdict_line(judged[0])
+    said = line[0].upper() + line[1:] if judged[0].bound is None else f"Bound by {line}"
+    said += ". Lines are this device's own measured ceilings." if figure else "."
+    return _section("Roofline", said, figure + notes)
 
 
 def _choices(run: BenchmarkRun, findings: Findings) -> str:

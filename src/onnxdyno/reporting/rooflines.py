@@ -12,6 +12,7 @@ from onnxdyno.reporting.grid import Cell, Column, Grid, node_name
 
 MOST_NODES = 50
 _SHOWN_NODES = 15
+_UNTIMED = "this profile tells how long the node took to start, not how long it ran"
 _MOVES = {
     Move.RAISE_BATCH: "raise the batch to {factor:g} times this",
     Move.INT8: "quantise to int8",
@@ -34,9 +35,10 @@ def roofline_document(name: str, found: Roofline, ceilings: Ceilings) -> Documen
         "reason": found.reason,
         "shares": {bound.value: _number(share) for bound, share in found.shares},
         "unjudged_share": _number(found.unjudged_share),
+        "is_timed": found.is_timed,
         "advice": [_advice(each) for each in found.advice],
         "nodes_total": len(found.nodes),
-        "nodes": [_node(each) for each in found.nodes[:MOST_NODES]],
+        "nodes": [_node(each, _share(each, found)) for each in found.nodes[:MOST_NODES]],
         "ceilings": ceilings_document(ceilings),
     }
 
@@ -51,7 +53,8 @@ def verdict_line(found: Roofline) -> str:
     ahead = ""
     if found.margin is not None and isfinite(found.margin):
         ahead = f", {found.margin:.3g} times the next"
-    return f"{found.bound.value}{ahead}: {shares} of the time"
+    of_what = "of the time" if found.is_timed else "of the least that the ceilings allow, as no kernel was timed"
+    return f"{found.bound.value}{ahead}: {shares} {of_what}"
 
 
 def advice_lines(found: Roofline) -> list[str]:
@@ -78,18 +81,23 @@ def roofline_grid(name: str, found: Roofline) -> Grid:
         Column(title="moved", is_number=True, is_minor=True),
         Column(title="node", is_minor=True),
     )
-    rows = tuple(_row(each, unit) for each in found.nodes[:_SHOWN_NODES])
+    rows = tuple(_row(each, _share(each, found), unit) for each in found.nodes[:_SHOWN_NODES])
     caption = f"{name} at {describe(found.point.sizes)}; {verdict_line(found)}"
     return Grid(title="Roofline", columns=columns, rows=rows, caption=caption)
 
 
-def _row(each: NodeVerdict, unit: units.Unit) -> tuple[Cell, ...]:
+def _share(each: NodeVerdict, found: Roofline) -> float:
+    """Of the time of all nodes, as `Roofline.shares`; on a GPU another one than of the time to start them."""
+    return each.self_ns / (sum(other.self_ns for other in found.nodes) or 1)
+
+
+def _row(each: NodeVerdict, share: float, unit: units.Unit) -> tuple[Cell, ...]:
     node, why = each.found.node, each.reason or "nothing was compared"
     margin = units.MISSING if each.margin is None else f"{each.margin:.2g}" if isfinite(each.margin) else "∞"
     intensity = each.intensity_flop_per_byte
     return (
-        Cell(text=units.percent(each.found.share)),
-        Cell(text=units.number(each.self_ns, unit)),
+        Cell(text=units.percent(share)),
+        Cell(text=units.number(each.took_ns, unit), reason=_UNTIMED),
         Cell(text=node.op_type),
         Cell(text=units.MISSING if each.bound is None else each.bound.value, reason=why),
         Cell(text=margin, reason=why),
@@ -101,8 +109,9 @@ def _row(each: NodeVerdict, unit: units.Unit) -> tuple[Cell, ...]:
     )
 
 
-def _node(each: NodeVerdict) -> Document:
+def _node(each: NodeVerdict, share: float) -> Document:
     node = each.found.node
+    took: Document = {"self_ms": None if each.took_ns is None else _number(each.took_ns / 1e6)}
     values: Document = {
         "bound": each.bound and each.bound.value,
         "margin": _number(each.margin),
@@ -119,20 +128,21 @@ def _node(each: NodeVerdict) -> Document:
         "datasheet_memory_share": _number(each.datasheet_memory_share),
     }
     why, unknown = (
-        each.reason or "nothing to compare, or nothing to divide by",
-        "the catalogue does not name the device",
+        each.reason or (_UNTIMED if each.took_ns is None else "nothing to compare, or nothing to divide by"),
+        "the catalogue does not know it for this device",
     )
     return {
         "path": node.path,
         "index": node.index,
         "name": node.name,
         "op_type": node.op_type,
-        "self_ms": _number(each.self_ns / 1e6),
-        "share": _number(each.found.share),
+        **took,
+        "share": _number(share),
         **values,
         **datasheet,
         "reasons": {key: why for key, value in values.items() if value is None}
-        | {key: unknown for key, value in datasheet.items() if value is None},
+        | {key: unknown for key, value in datasheet.items() if value is None}
+        | {key: _UNTIMED for key, value in took.items() if value is None},
     }
 
 
