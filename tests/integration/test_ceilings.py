@@ -48,7 +48,9 @@ def test_every_micro_model_of_a_cpu_runs_or_says_why_not(tmp_path: Path) -> None
     names = [micro.name for micro in KNOWN if micro.working_bytes is None]
     said = answers(tmp_path, *names)
     skipped = {name for name, each in said.items() if isinstance(each, Skipped)}
-    assert skipped <= {"MatMul float16", "Conv float16"}
+    rare = {f"{op} float16" for op in ("MatMul", "Conv")}
+    rare |= {f"{op} bfloat16 x {nodes}" for op in ("MatMul", "Conv") for nodes in (1, 5)}
+    assert skipped <= {*rare, "Conv float64"}
     assert all(each.call_ns > 0 for each in said.values() if isinstance(each, CeilingReading))
 
 

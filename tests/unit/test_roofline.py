@@ -210,6 +210,42 @@ def test_achieved_rates_stand_beside_the_datasheets() -> None:
     assert judged.nodes[0].datasheet_memory_share == pytest.approx(128 * MIB * 1e3 / 200e9)
 
 
+def test_a_contraction_is_held_to_the_datasheet_of_its_own_type() -> None:
+    sheet = Datasheet(flop_per_s=1e12, contractions=(("float16", 8e12), ("int8", None)))
+    assert sheet.peak("MatMul float16") == 8e12
+    assert sheet.peak("Conv int8") is None
+    assert sheet.peak("MatMul float32") == sheet.peak(None) == 1e12
+
+
+def test_nodes_of_a_gpu_that_were_only_seen_to_start_are_judged_without_their_times() -> None:
+    gpu = gpu_device()
+    started = [
+        replace(each, node=replace(each.node, provider="CUDAExecutionProvider", self_ns=5_000)) for each in (GEMV, GEMM)
+    ]
+    judged = verdict(*started, device=gpu, known=ceilings(gpu))
+    assert bounds(judged) == [Bound.COMPUTE, Bound.MEMORY], "slowest first, by what the ceilings allow"
+    assert judged.is_timed is False
+    assert [(each.took_ns, each.efficiency, each.achieved_flop_per_s) for each in judged.nodes] == [(None,) * 3] * 2
+    assert dict(judged.shares)[Bound.COMPUTE] > 0.5
+    assert "no kernel was timed" in rooflines.verdict_line(judged)
+    document = rooflines.roofline_document("m.onnx", judged, ceilings(gpu))
+    assert (document["is_timed"], document["nodes"][0]["self_ms"]) == (False, None)
+    assert "to start" in document["nodes"][0]["reasons"]["self_ms"]
+    kernels = [replace(each, node=replace(each.node, kernel_ns=20_000_000)) for each in started]
+    assert verdict(*kernels, device=gpu, known=ceilings(gpu)).is_timed
+
+
+def test_a_product_in_bfloat16_without_a_rate_of_its_own_is_held_to_that_of_float16() -> None:
+    half = entry(CeilingKind.FLOP_RATE, "MatMul float16", 800e9)
+    known = replace(ceilings(), entries=(*ceilings().entries, half))
+    product = replace(GEMM, node=replace(GEMM.node, input_shapes="bfloat16[1024,512] bfloat16[512,1024]"))
+    double = replace(GEMM, node=replace(GEMM.node, input_shapes="double[1024,512] double[512,1024]"))
+    judged = verdict(product, double, known=known)
+    assert judged.nodes[0].compute is not None
+    assert judged.nodes[0].compute.value_ns == pytest.approx(1e9 / 800)
+    assert (judged.nodes[1].bound, judged.nodes[1].reason) == (None, "no ceiling of compute was measured for it")
+
+
 def test_the_document_gives_every_null_its_reason() -> None:
     judged = verdict(found("Custom", None, None, None), GEMM)
     for each in rooflines.roofline_document("m.onnx", judged, ceilings())["nodes"]:

@@ -6,7 +6,7 @@ from math import exp, log, prod
 
 from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings
 from onnxdyno.domain.findings import NodeFinding
-from onnxdyno.domain.micros import DISPATCH, FLOAT16, FLOAT32, INT8, READ, STREAM
+from onnxdyno.domain.micros import BFLOAT16, DISPATCH, FLOAT16, FLOAT32, FLOAT64, INT8, READ, STREAM
 from onnxdyno.domain.operators import COMPUTE_OPS
 from onnxdyno.domain.verdicts import Span
 
@@ -37,6 +37,7 @@ _MOVERS = frozenset({"Gather", "Transpose", "Concat", "Where", "Resize", "Reorde
 """They compute nothing: a rate below the bandwidth is what their pattern of access makes of it."""
 _MOVES_LIKE = {"ReorderInput": "Transpose", "ReorderOutput": "Transpose"}
 _COPIED = 50.0
+_CONTRACTED_IN = {"float16": FLOAT16, "bfloat16": BFLOAT16, "double": FLOAT64}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +181,8 @@ def _compute(found: NodeFinding, ceilings: Ceilings, times: int) -> Span | None:
     if label is None and _op_rate(op, ceilings) is not None:
         return _by_elements(found, ceilings, _op_name(op), times)
     rate = ceilings.find(CeilingKind.FLOP_RATE, label or f"MatMul {FLOAT32}")
+    if rate is None and label is not None and label.endswith(BFLOAT16):  # matrix units run both alike
+        rate = ceilings.find(CeilingKind.FLOP_RATE, label.replace(BFLOAT16, FLOAT16))
     if rate is None or flops is None:
         return None
     return _scaled_rate(rate, float(flops))
@@ -232,7 +235,7 @@ def _dtype(op: str, shapes: list[tuple[str, tuple[int, ...]]]) -> str:
     first = shapes[0][0] if shapes else "float"
     if first in ("uint8", "int8") or "Integer" in op or "QLinear" in op or op in ("DynamicQuantizeMatMul", "QGemm"):
         return INT8
-    return FLOAT16 if first in ("float16", "bfloat16") else FLOAT32
+    return _CONTRACTED_IN.get(first, FLOAT32)
 
 
 def _is_depthwise(shapes: list[tuple[str, tuple[int, ...]]]) -> bool:

@@ -1,6 +1,7 @@
 """Which micro-models measure a device's ceilings. Pure: the same device gives the same list in parent and child."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from onnxdyno.domain.ceilings import CeilingKind
 from onnxdyno.domain.devices import DeviceKind
@@ -16,7 +17,9 @@ _LARGE_BYTES = 16 * 2**20
 
 DISPATCH = "node"
 STREAM, READ = "stream", "read"
-FLOAT32, FLOAT16, INT8 = "float32", "float16", "int8"
+FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT8 = "float32", "float64", "float16", "bfloat16", "int8"
+_CHAINS = {BFLOAT16: (1, 5)}
+"""Contractions in a row, where the model must cast at both ends since the runtime takes no such input from numpy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,33 +67,37 @@ def _dispatch() -> tuple[Micro, ...]:
 def _contractions(scale: int) -> tuple[Micro, ...]:
     rows, inner, columns = 256 * scale, 1024, 1024
     channels, side = 128, 28 * (2 if scale > 1 else 1)
-    found = []
-    for dtype in (FLOAT32, FLOAT16, INT8):
-        found.append(
-            Micro(
-                name=f"MatMul {dtype}",
-                kind=CeilingKind.FLOP_RATE,
-                label=f"MatMul {dtype}",
-                op="MatMul",
-                dtype=dtype,
-                shape=(rows, inner),
-                weights=(inner, columns),
-                work=2.0 * rows * inner * columns,
-            )
-        )
-        found.append(
-            Micro(
-                name=f"Conv {dtype}",
-                kind=CeilingKind.FLOP_RATE,
-                label=f"Conv {dtype}",
-                op="Conv",
-                dtype=dtype,
-                shape=(scale, channels, side, side),
-                weights=(channels, channels, 3, 3),
-                work=2.0 * scale * channels * channels * 9 * side * side,
-            )
-        )
-    return tuple(found)
+    matmul = Micro(
+        name="",
+        kind=CeilingKind.FLOP_RATE,
+        label="MatMul",
+        op="MatMul",
+        shape=(rows, inner),
+        weights=(inner, columns),
+        work=2.0 * rows * inner * columns,
+    )
+    conv = Micro(
+        name="",
+        kind=CeilingKind.FLOP_RATE,
+        label="Conv",
+        op="Conv",
+        shape=(scale, channels, side, side),
+        weights=(channels, channels, 3, 3),
+        work=2.0 * scale * channels * channels * 9 * side * side,
+    )
+    return tuple(
+        each
+        for dtype in (FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT8)
+        for one in (matmul, conv)
+        for each in _in_type(one, dtype)
+    )
+
+
+def _in_type(one: Micro, dtype: str) -> Iterator[Micro]:
+    label, chains = f"{one.label} {dtype}", _CHAINS.get(dtype, (1,))
+    for nodes in chains:
+        name = label if len(chains) == 1 else f"{label} x {nodes}"
+        yield replace(one, name=name, label=label, dtype=dtype, nodes=nodes, work=nodes * one.work)
 
 
 def _streams(sizes: tuple[int, ...]) -> tuple[Micro, ...]:

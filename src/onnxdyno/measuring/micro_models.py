@@ -8,9 +8,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxdyno.domain.micros import FLOAT16, INT8, Micro
+from onnxdyno.domain.micros import BFLOAT16, FLOAT16, FLOAT64, INT8, Micro
 
 _OPSET, _IR = 20, 10
+_NUMPY = {FLOAT16: np.float16, FLOAT64: np.float64}
 _Array = np.ndarray[Any, Any]
 _Built = tuple[list[Any], Mapping[str, _Array], Mapping[str, _Array], Any]
 """Nodes from `x` to `y`, constants, inputs, and the element type of `y`."""
@@ -41,7 +42,7 @@ def _values(shape: tuple[int, ...], dtype: str = "float32") -> _Array:
     rng = np.random.default_rng(0)
     if dtype == INT8:
         return rng.integers(0, 100, shape, dtype=np.uint8)
-    return rng.uniform(0.1, 1.0, shape).astype(np.float16 if dtype == FLOAT16 else np.float32)
+    return rng.uniform(0.1, 1.0, shape).astype(_NUMPY.get(dtype, np.float32))
 
 
 def _element(value: _Array) -> Any:
@@ -55,12 +56,27 @@ def _chain(micro: Micro) -> _Built:
     return nodes, {"c": np.array([1e-3], np.float32)}, {"x": x}, onnx.TensorProto.FLOAT
 
 
+def _row(micro: Micro, **attributes: Any) -> list[Any]:
+    """Contractions one behind the other, with casts around them where numpy cannot hold their type."""
+    is_cast = micro.dtype == BFLOAT16
+    first, weights, last = ("xc", "wc", "yc") if is_cast else ("x", "w", "y")
+    names = [first, *(f"t{at}" for at in range(micro.nodes - 1)), last]
+    nodes = [
+        helper.make_node(micro.op, [names[at], weights], [names[at + 1]], **attributes) for at in range(micro.nodes)
+    ]
+    if not is_cast:
+        return nodes
+    to, back = onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT
+    casts = [helper.make_node("Cast", [name], [f"{name}c"], to=to) for name in "xw"]
+    return [*casts, *nodes, helper.make_node("Cast", ["yc"], ["y"], to=back)]
+
+
 def _matmul(micro: Micro) -> _Built:
     x, w = _values(micro.shape, micro.dtype), _values(micro.weights, micro.dtype)
     if micro.dtype == INT8:
         node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
         return [node], {"w": w.astype(np.int8)}, {"x": x}, onnx.TensorProto.INT32
-    return [helper.make_node("MatMul", ["x", "w"], ["y"])], {"w": w}, {"x": x}, _element(x)
+    return _row(micro), {"w": w}, {"x": x}, _element(x)
 
 
 def _conv(micro: Micro) -> _Built:
@@ -70,7 +86,7 @@ def _conv(micro: Micro) -> _Built:
         constants: dict[str, _Array] = {"s": scale, "z": zero, "w": w.astype(np.int8), "wz": np.array(0, np.int8)}
         names = ["x", "s", "z", "w", "s", "wz", "s", "z"]
         return [helper.make_node("QLinearConv", names, ["y"], pads=[1, 1, 1, 1])], constants, {"x": x}, _element(x)
-    return [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], {"w": w}, {"x": x}, _element(x)
+    return _row(micro, pads=[1, 1, 1, 1]), {"w": w}, {"x": x}, _element(x)
 
 
 def _depthwise(micro: Micro) -> _Built:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import atan2, degrees, sqrt
 
+from onnxdyno.analysis.limits import rate_label
 from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings
-from onnxdyno.domain.micros import FLOAT32, INT8, STREAM
+from onnxdyno.domain.micros import FLOAT32, STREAM
 from onnxdyno.domain.verdicts import NodeVerdict, Roofline
 from onnxdyno.reporting import svg, units
 from onnxdyno.reporting.ceilings import rate
@@ -57,9 +58,9 @@ def _slopes(ceilings: Ceilings) -> list[Ceiling]:
 
 
 def _roofs(found: Roofline, ceilings: Ceilings) -> list[Ceiling]:
-    """The rates that its nodes are held to: float32, and int8 where some compute in that."""
-    is_int8 = any("Integer" in each.found.node.op_type or "QLinear" in each.found.node.op_type for each in found.nodes)
-    labels = [f"{op} {dtype}" for dtype in (FLOAT32, *((INT8,) if is_int8 else ())) for op in ("Conv", "MatMul")]
+    """The rates that its nodes are held to, in the types that they contract in; float32 where they do not."""
+    told = [label.rpartition(" ")[2] for each in found.nodes if (label := rate_label(each.found)) is not None]
+    labels = [f"{op} {dtype}" for dtype in dict.fromkeys(told or [FLOAT32]) for op in ("Conv", "MatMul")]
     return [roof for label in labels if (roof := ceilings.find(CeilingKind.FLOP_RATE, label)) is not None]
 
 
@@ -158,7 +159,7 @@ def _labels(plane: _Plane, drawn: Sequence[NodeVerdict]) -> list[str]:
 def _legend(found: Roofline, drawn: Sequence[NodeVerdict]) -> list[str]:
     parts, x = [], _LEFT
     shares = dict(found.shares)
-    for bound in (each for each in _LEGEND if shares.get(each)):
+    for bound in (each for each in (*_LEGEND, Bound.OCCUPANCY) if shares.get(each)):
         parts.append(svg.disc(x + 5, _HEIGHT - 9, 5, f"node {_css(bound)}", bound.value))
         said = f"{bound.value} {units.percent(shares[bound])}"
         parts.append(svg.text(x + 15, _HEIGHT - 5, said, "label"))
