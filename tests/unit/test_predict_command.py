@@ -80,6 +80,22 @@ def test_the_catalogue_is_listed_by_market_and_shown_by_id() -> None:
     assert CliRunner().invoke(app, ["hardware", "--market", "toaster"]).exit_code == 2
 
 
+def test_instance_types_are_listed_with_their_dated_prices() -> None:
+    found = json.loads(CliRunner().invoke(app, ["hardware", "t4", "--json"]).stdout)["instances"]
+    assert {each["accelerator_id"] for each in found} == {"t4"}
+    assert all(each["price_region_and_date"] for each in found if each["usd_per_hour"] is not None)
+    shown = CliRunner().invoke(app, ["hardware", "--instances"])
+    assert shown.exit_code == 0
+    assert "g4dn.12xlarge" in shown.stdout
+
+
+def test_an_endless_file_is_refused(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["hardware", "--devices", "/dev/zero"])
+    assert ran.exit_code == 2
+    assert "at most 16 MiB" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_a_file_alone_is_predicted_by_its_arithmetic() -> None:
     arguments = [
         "predict",

@@ -20,10 +20,22 @@ Devices = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object (docs/json.md) instead of a table.")]
 
 
-def hardware(device: Id = None, *, market: Market = None, devices: Devices = None, as_json: AsJson = False) -> None:
+ByInstance = Annotated[
+    bool, typer.Option("--instances", help="List the cloud instance types that have these devices, with dated prices.")
+]
+
+
+def hardware(
+    device: Id = None,
+    *,
+    market: Market = None,
+    devices: Devices = None,
+    by_instance: ByInstance = False,
+    as_json: AsJson = False,
+) -> None:
     """List the devices that the catalogue knows, or everything it knows of one, with sources and confidence."""
     from onnxdyno.hardware.catalogue import MARKETS
-    from onnxdyno.reporting import documents, predictions, terminal
+    from onnxdyno.reporting import documents, instances, predictions, terminal
 
     with screen.one_line_errors(as_json=as_json):
         known = catalogue(devices)
@@ -33,6 +45,8 @@ def hardware(device: Id = None, *, market: Market = None, devices: Devices = Non
         chosen = tuple(each for each in chosen if market in (None, each.market))
         if as_json:
             screen.write(documents.dumps(predictions.hardware_document(known, chosen)))
+        elif by_instance:
+            screen.show(terminal.sheet(instances.instances_grid(instances.instances_of(known, chosen))))
         elif device is not None and chosen:
             screen.show(terminal.facts(chosen[0].name, predictions.device_lines(known, chosen[0])))
         else:

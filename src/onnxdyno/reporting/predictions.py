@@ -8,6 +8,7 @@ from onnxdyno.hardware.records import Accelerator, CpuModel
 from onnxdyno.reporting import units
 from onnxdyno.reporting.documents import FORMAT, Document
 from onnxdyno.reporting.grid import Cell, Column, Grid
+from onnxdyno.reporting.instances import instance_document, instances_of
 
 _NS_PER_MS = 1e6
 _RATES = ("fp32_flop_per_s", "tf32_flop_per_s", "fp16_flop_per_s", "bf16_flop_per_s", "fp8_flop_per_s", "int8_op_per_s")
@@ -49,8 +50,12 @@ def predictions_grid(found: Sequence[Prediction], profile: str, origin: str) -> 
 
 
 def hardware_document(known: Catalogue, chosen: Sequence[AnyDevice]) -> Document:
-    """Devices with what is known of them, by whom. Schema: docs/schema/hardware.schema.json."""
-    return {"format": FORMAT, "devices": [_device(known, each) for each in chosen]}
+    """Devices with what is known of them, by whom, and who rents them. Schema: docs/schema/hardware.schema.json."""
+    return {
+        "format": FORMAT,
+        "devices": [_device(known, each) for each in chosen],
+        "instances": [instance_document(each) for each in instances_of(known, chosen)],
+    }
 
 
 def hardware_grid(chosen: Sequence[AnyDevice]) -> Grid:
