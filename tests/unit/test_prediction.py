@@ -271,6 +271,8 @@ def test_without_a_source_latencies_are_not_used() -> None:
         ((node(latency_ns=float("inf")),), "t4", "l4", "fp32", "expected latency_ns .* found inf"),
         ((node(latency_ns=0.0), node("x", 0, 0, 0.0)), "t4", "l4", "fp32", "took any time"),
         ((node(),), "t5", "l4", "fp32", "Nearest: t4"),
+        ((node(),), "NVIDIA T4", "l4", "fp32", "Nearest: t4"),
+        ((node(),), "A100", "l4", "fp32", "Nearest: a100-pcie-40gb, a100-pcie-80gb, a100-sxm4-40gb"),
         ((node(),), "t4", "rtx4099", "fp32", "rtx-4090"),
         ((node(),), "t4", "l4", "fp31", "fp32, tf32"),
     ],

@@ -61,10 +61,15 @@ class Catalogue:
         )
 
     def nearest(self, text: str) -> tuple[str, ...]:
-        """Up to three ids whose id or name looks most like `text`; for messages only, never a match."""
+        """Up to three ids: those that share a word with a digit in it (`A100`), then those that look most like `text`.
+
+        For messages only, never a match.
+        """
         by_name = {name: each.id for each in self.devices for name in (*_ids(each), *_names(each))}
         close = get_close_matches(_plain(text[:64]), by_name, n=12, cutoff=0.0)
-        return tuple(dict.fromkeys(by_name[name] for name in close))[:3]
+        numbered = _numbered(text[:64])
+        sharing = [device_id for name, device_id in by_name.items() if numbered & _numbered(name)]
+        return tuple(dict.fromkeys([*sharing, *(by_name[name] for name in close)]))[:3]
 
     def price_of(self, device_id: str) -> Price | None:
         """What a person's file says that it costs, or None."""
@@ -99,6 +104,11 @@ def shipped() -> Catalogue:
 
 def _plain(text: str) -> str:
     return " ".join(text.replace("_", " ").casefold().split())
+
+
+def _numbered(text: str) -> frozenset[str]:
+    words = _plain(text).replace("-", " ").split()
+    return frozenset(word for word in words if any(map(str.isdigit, word)) and not word.endswith("gb"))
 
 
 def _ids(device: AnyDevice) -> tuple[str, ...]:
