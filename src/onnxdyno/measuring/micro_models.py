@@ -11,6 +11,8 @@ from onnx import helper, numpy_helper
 from onnxdyno.domain.micros import BFLOAT16, FLOAT16, FLOAT64, INT8, Micro
 
 _OPSET, _IR = 20, 10
+_NEWER_OPSETS = {BFLOAT16: 22}
+"""Conv takes bfloat16 from there on."""
 _NUMPY = {FLOAT16: np.float16, FLOAT64: np.float64}
 _Array = np.ndarray[Any, Any]
 _Built = tuple[list[Any], Mapping[str, _Array], Mapping[str, _Array], Any]
@@ -28,7 +30,7 @@ def write(micro: Micro, path: Path) -> dict[str, Any]:
         [helper.make_tensor_value_info("y", element, None)],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
-    opset = helper.make_opsetid("", _OPSET)
+    opset = helper.make_opsetid("", _NEWER_OPSETS.get(micro.dtype, _OPSET))
     onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=_IR), str(path))
     return dict(feeds)
 
