@@ -12,6 +12,7 @@ from onnxdyno.domain.devices import DeviceKind, Fact
 from onnxdyno.domain.micros import Micro, micros, working_sets
 from onnxdyno.domain.outcomes import PointState, Skipped
 from onnxdyno.domain.plan import Point, Variant
+from onnxdyno.execution.ceilings import without_waits
 from onnxdyno.storage.ceilings import keep_ceilings, read_ceilings
 
 KIB, MIB = 2**10, 2**20
@@ -105,3 +106,10 @@ def test_damaged_ceilings_are_not_there_and_are_replaced(tmp_path: Path) -> None
     (tmp_path / "ceilings" / f"{'a' * 64}.json").write_bytes(b'{"device_id": "cp')
     assert read_ceilings(tmp_path, "a" * 64) is None
     assert keep_ceilings(tmp_path, ceilings()) == read_ceilings(tmp_path, "a" * 64)
+
+
+@pytest.mark.parametrize(
+    ("took_ns", "waits_ns", "left_ns"), [(100, 0, 100), (100, 30, 70), (100, 60, 100), (100, 900, 100)]
+)
+def test_waits_are_taken_off_a_call_unless_they_are_most_of_it(took_ns: int, waits_ns: int, left_ns: int) -> None:
+    assert without_waits(took_ns, waits_ns) == left_ns
