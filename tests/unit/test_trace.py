@@ -18,7 +18,7 @@ from onnxdyno.domain.errors import UsageError
 from onnxdyno.domain.outcomes import Profile, Slice
 from onnxdyno.measuring.profiling import summarise
 from onnxdyno.reporting.profiles import groups_grid, profile_document, slowest_grid
-from onnxdyno.reporting.trace import nested, trace
+from onnxdyno.reporting.trace import placed, trace
 
 ROOT = Path(__file__).parents[2]
 ONE = make.point(batch=1)
@@ -68,12 +68,40 @@ def test_a_trace_nests_is_sorted_and_names_its_threads(tmp_path: Path) -> None:
     assert all(loop["ts"] <= body["ts"] <= body["ts"] + body["dur"] <= loop["ts"] + loop["dur"] for body in bodies)
 
 
-def test_times_that_were_cut_apart_are_brought_into_their_outer_slice() -> None:
-    outer = Slice(node=0, start_ns=10, length_ns=20, depth=0)
-    first = Slice(node=1, start_ns=9, length_ns=8, depth=1)
-    second = Slice(node=2, start_ns=16, length_ns=16, depth=1)
-    after = Slice(node=3, start_ns=29, length_ns=90, depth=0)
-    assert nested([outer, first, second, after], 100) == [(10, 30), (10, 17), (17, 30), (30, 100)]
+def slices(*course: tuple[int, int, int]) -> list[Slice]:
+    """A course of (start, length, depth)."""
+    return [
+        Slice(node=node, start_ns=start_ns, length_ns=length_ns, depth=depth)
+        for node, (start_ns, length_ns, depth) in enumerate(course)
+    ]
+
+
+def test_slices_that_were_cut_apart_lie_behind_one_another_and_inside_their_outer_one() -> None:
+    course = slices((10_000, 20_000, 0), (9_000, 8_000, 1), (16_000, 16_000, 1), (29_000, 9_000, 0))
+    assert placed(course) == [(10_000, 32_000), (10_000, 17_000), (17_000, 32_000), (32_000, 38_000)]
+
+
+def test_slices_of_no_length_get_one_and_no_two_share_a_place() -> None:
+    course = slices((0, 0, 0), (0, 0, 0), (0, 1_000, 0), (1_000, 0, 0), (1_000, 0, 1), (1_000, 0, 1), (2_000, 0, 0))
+    spans = placed(course)
+    assert spans == [(0, 125), (125, 250), (250, 1_000), (1_000, 1_250), (1_000, 1_125), (1_125, 1_250), (2_000, 2_125)]
+
+
+def test_a_node_without_a_name_is_called_by_its_operator_and_names_fit_one_line() -> None:
+    named = [("", "Conv_0"), ("two\nlines\x1b", "two\\nlines\\x1b"), ("long" * 500, "long" * 74 + "lon…")]
+    for given, shown in named:
+        profile = make.profile(ONE, (make.node(given),), slices=tuple(slices((0, 1_000, 0))))
+        assert complete_events(trace(profile, profile_finding(profile, None, CPU), "m"))[1]["name"] == shown
+
+
+def test_on_a_gpu_the_trace_says_that_it_shows_launches() -> None:
+    for provider, said in (("CPUExecutionProvider", "nodes of one run"), ("CUDAExecutionProvider", "launches")):
+        profile = make.profile(ONE, (make.node(provider=provider),))
+        names = [
+            event["args"]["name"]
+            for event in trace(profile, profile_finding(profile, None, CPU), "m")["traceEvents"][:2]
+        ]
+        assert said in names[1]
 
 
 def test_a_run_too_long_to_keep_its_course_gives_a_trace_of_the_run_alone() -> None:

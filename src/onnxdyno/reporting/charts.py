@@ -6,7 +6,7 @@ from math import isfinite
 
 from onnxdyno.domain.findings import Estimate, PointFinding, ProfileFinding
 from onnxdyno.reporting import svg, units
-from onnxdyno.reporting.grid import node_name
+from onnxdyno.reporting.labels import node_label
 from onnxdyno.reporting.points import Sweep
 
 _WIDTH, _HEIGHT = 340.0, 214.0
@@ -91,7 +91,7 @@ def node_bars(profile: ProfileFinding, most: int = 8) -> str | None:
     for row, each in enumerate(shown):
         top = row * _BAR_STEP
         node = each.node
-        name = node_name(node)
+        name = node_label(node)
         value = f"{units.percent(each.share)}  {units.number(node.self_ns, unit)} {unit.name}"
         parts.append(svg.text(0, top + 10, _tail(f"{node.op_type}  {name}", 52), "label"))
         parts.append(svg.text(_BARS_WIDTH, top + 10, value, "value", "end"))

@@ -130,6 +130,12 @@ def _areas(findings: Findings) -> str:
     return _section("Where the time goes", caption, f"<figure>{picture}</figure>")
 
 
+_READ_AS = (
+    "A circle is a node, its area the time it took. Lines are this device's own measured ceilings: level its "
+    "arithmetic, sloping its bandwidth by size of what is read."
+)
+
+
 def _roofline(judged: tuple[Roofline, Ceilings] | None) -> str:
     if judged is None:
         return ""
@@ -139,7 +145,7 @@ def _roofline(judged: tuple[Roofline, Ceilings] | None) -> str:
     notes = f'<ul class="notes">{told}</ul>' if told else ""
     line = rooflines.verdict_line(judged[0])
     said = line[0].upper() + line[1:] if judged[0].bound is None else f"Bound by {line}"
-    said += ". Lines are this device's own measured ceilings." if figure else "."
+    said += f". {_READ_AS}" if figure else "."
     return _section("Roofline", said, figure + notes)
 
 

@@ -12,12 +12,14 @@ from onnxdyno.domain.verdicts import NodeVerdict, Roofline
 from onnxdyno.reporting import svg, units
 from onnxdyno.reporting.ceilings import rate
 from onnxdyno.reporting.grid import node_name
+from onnxdyno.reporting.labels import ending, node_label
 
 _WIDTH, _HEIGHT = 860.0, 460.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78.0, 190.0, 30.0, 62.0
 _FLOOR, _END = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
 _LARGEST, _SMALLEST = 22.0, 2.5
 _NAMED = 5
+_NAME_LENGTH = 27
 _LABEL_GAP = 26.0
 _APART = 1.25
 """Two bandwidths nearer than this factor are one line."""
@@ -149,10 +151,9 @@ def _labels(plane: _Plane, drawn: Sequence[NodeVerdict]) -> list[str]:
     for each, (x, y), height in zip(named, places, heights, strict=True):
         at = height - beyond
         node = each.found.node
-        name = node_name(node)
         parts.append(svg.line(x, y, _END + 12, at, "leader"))
         parts.append(svg.text(_END + 16, at, f"{node.op_type} {units.percent(each.found.share)}", "label"))
-        parts.append(svg.text(_END + 16, at + 12, name if len(name) <= 27 else f"…{name[-26:]}", "tick"))
+        parts.append(svg.text(_END + 16, at + 12, ending(node_label(node), _NAME_LENGTH), "tick"))
     return parts
 
 

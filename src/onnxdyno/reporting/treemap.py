@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from onnxdyno.domain.findings import NodeFinding, ProfileFinding
 from onnxdyno.reporting import svg, units
 from onnxdyno.reporting.grid import node_name
+from onnxdyno.reporting.labels import ending, node_label
 
 _WIDTH, _HEIGHT = 900.0, 300.0
 _HEAD = 14.0
 _LEAST_AREA = 1.5
 """Square units below which a node is not drawn on its own: nobody could point at it."""
 _CHARACTER = 6.6
+_SMALL_CHARACTER, _SMALL_LINE = 5.6, 11.0
+_LEAST_ROOM = 9
+"""Characters below which the name of a node says nothing."""
+_LEGEND_LINE, _SWATCH = 20.0, 9.0
 _COLOURS = 8
 
 
@@ -38,9 +43,17 @@ def node_areas(profile: ProfileFinding) -> str | None:
     whole = Box(x=0, y=0, width=_WIDTH, height=_HEIGHT)
     boxes = squarified([sum(each.share for each in nodes) for _, nodes in ordered], whole)
     parts: list[str] = []
+    unnamed: list[tuple[str, str]] = []
     for place, ((op_type, nodes), box) in enumerate(zip(ordered, boxes, strict=True)):
-        parts += _group(op_type, nodes, box, f"area area-{min(place, _COLOURS - 1)}")
-    return svg.picture(_WIDTH, _HEIGHT, "Share of self time by operator type and node", parts)
+        css = f"area area-{min(place, _COLOURS - 1)}"
+        share = sum(each.share for each in nodes)
+        heads = (f"{op_type} × {len(nodes)}: {units.percent(share)}", f"{op_type} {units.percent(share)}")
+        has_head = box.height > 2 * _HEAD and box.width > _CHARACTER * len(heads[-1]) + 8
+        parts += _group(heads, nodes, box, css, has_head=has_head)
+        unnamed += [] if has_head else [(heads[-1], css)]
+    parts += _legend(unnamed)
+    height = _HEIGHT + (_LEGEND_LINE if unnamed else 0)
+    return svg.picture(_WIDTH, height, "Share of self time by operator type and node", parts)
 
 
 def squarified(sizes: Sequence[float], within: Box) -> list[Box]:
@@ -89,24 +102,51 @@ def _row(areas: Sequence[float], free: Box) -> tuple[list[Box], Box]:
     return found, rest
 
 
-def _group(op_type: str, nodes: Sequence[NodeFinding], box: Box, css: str) -> list[str]:
+def _group(heads: tuple[str, str], nodes: Sequence[NodeFinding], box: Box, css: str, *, has_head: bool) -> list[str]:
     """One operator type: its nodes, and its name and share above them where there is room."""
-    share = sum(each.share for each in nodes)
-    title = f"{op_type} × {len(nodes)}: {units.percent(share)}"
-    has_head = box.height > 2 * _HEAD and box.width > _CHARACTER * len(op_type) + 8
     inner = Box(x=box.x, y=box.y + _HEAD, width=box.width, height=box.height - _HEAD) if has_head else box
-    parts = [_rectangle(box, css, title)]
+    parts = [_rectangle(box, css, heads[0])]
     for each, area in zip(nodes, squarified([node.share for node in nodes], inner), strict=True):
         if area.width * area.height >= _LEAST_AREA:
-            node = each.node
-            name = node_name(node)
-            unit = units.latency_unit([node.self_ns])
-            told = f"{op_type} {name}: {units.percent(each.share)}, {units.number(node.self_ns, unit)} {unit.name}"
-            parts.append(_rectangle(area, f"{css} node", told))
+            parts.append(_rectangle(area, f"{css} node", _told(each)))
+            parts += _names(each, area)
     if has_head:
-        room = int((box.width - 8) / _CHARACTER)
-        shown = next((each for each in (title, f"{op_type} {units.percent(share)}", op_type) if len(each) <= room), "")
+        shown = next(each for each in heads if _CHARACTER * len(each) + 8 <= box.width)
         parts.append(svg.text(round(box.x + 4, 1), round(box.y + _HEAD - 3, 1), shown, "area-name"))
+    return parts
+
+
+def _told(found: NodeFinding) -> str:
+    """What the pointer shows."""
+    node = found.node
+    unit = units.latency_unit([node.self_ns])
+    name = node_name(node)
+    return f"{node.op_type} {name}: {units.percent(found.share)}, {units.number(node.self_ns, unit)} {unit.name}"
+
+
+def _names(found: NodeFinding, area: Box) -> list[str]:
+    """The end of a node's name and its share, where its box has room for both."""
+    room = int((area.width - 6) / _SMALL_CHARACTER)
+    if room < _LEAST_ROOM or area.height < 2 * _SMALL_LINE + 4:
+        return []
+    x, y = round(area.x + 4, 1), round(area.y + _SMALL_LINE + 1, 1)
+    return [
+        svg.text(x, y, ending(node_label(found.node), room), "area-node"),
+        svg.text(x, round(y + _SMALL_LINE, 1), units.percent(found.share), "area-node"),
+    ]
+
+
+def _legend(unnamed: Sequence[tuple[str, str]]) -> list[str]:
+    """The operator types whose box has no room for their name, as far as one line goes."""
+    parts: list[str] = []
+    x, y = 0.0, _HEIGHT + _LEGEND_LINE - 4
+    for place, (head, css) in enumerate(unnamed):
+        rest = f"and {len(unnamed) - place} more"
+        if x + _SWATCH + 18 + _CHARACTER * (len(head) + len(rest)) > _WIDTH:
+            return [*parts, svg.text(round(x, 1), y, rest, "tick")]
+        parts.append(_rectangle(Box(x=x, y=y - _SWATCH, width=_SWATCH, height=_SWATCH), css, head))
+        parts.append(svg.text(round(x + _SWATCH + 4, 1), y, head, "tick"))
+        x += _SWATCH + 18 + _CHARACTER * len(head)
     return parts
 
 
