@@ -65,7 +65,7 @@ def profile(
             screen.show(terminal.sheet(profiles.groups_grid("By operator", by_op_type(found), top)))
             screen.show(terminal.sheet(profiles.groups_grid("By layer", by_layer(found), top)))
         if trace is not None:
-            house.write_text(trace, documents.dumps(traced(taken, found, model.name)), "--trace")
+            house.write_text(trace, documents.dumps(traced(taken, found, model.name), is_ascii=False), "--trace")
 
 
 def parse_sizes(text: str) -> dict[str, list[int]]:

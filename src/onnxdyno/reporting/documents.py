@@ -103,9 +103,12 @@ def error_document(state: str, reason: str, remedy: str) -> Document:
     return {"error": {"state": state, "reason": reason, "remedy": remedy}}
 
 
-def dumps(document: Document) -> str:
-    """Valid JSON in ASCII (so also UTF-8), keys sorted; a NaN or an infinity becomes null with a reason."""
-    text = json.dumps(_clean(document), allow_nan=False, ensure_ascii=True, indent=2, sort_keys=True, default=_text)
+def dumps(document: Document, *, is_ascii: bool = True) -> str:
+    """Valid JSON in ASCII (so also UTF-8), keys sorted; a NaN or an infinity becomes null with a reason.
+
+    `is_ascii` False, for texts of `printable`: other letters stand as they are (Perfetto shows their escapes).
+    """
+    text = json.dumps(_clean(document), allow_nan=False, ensure_ascii=is_ascii, indent=2, sort_keys=True, default=_text)
     return text.replace("\x7f", "\\u007f")
 
 
