@@ -15,6 +15,15 @@ def node_label(node: NodeTiming) -> str:
     return node_name(replace(node, name=_LAID_OUT.sub("", node.name)))
 
 
+def place_label(node: NodeTiming) -> str:
+    """As `node_label`, for beside its operator type: without that at the end, as in `/layer1/conv/Conv`."""
+    whole = node_label(node)
+    parts = whole.split("/")
+    while len(parts) > 1 and parts[-1].lower() == node.op_type.lower():
+        parts.pop()
+    return "/".join(parts) or whole
+
+
 def ending(name: str, most: int) -> str:
     """At most this many characters; the end of a long name says more than its beginning."""
     return name if len(name) <= most else f"…{name[len(name) - most + 1 :]}"

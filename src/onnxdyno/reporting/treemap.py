@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from onnxdyno.domain.findings import NodeFinding, ProfileFinding
 from onnxdyno.reporting import svg, units
 from onnxdyno.reporting.grid import node_name
-from onnxdyno.reporting.labels import ending, node_label
+from onnxdyno.reporting.labels import ending, place_label
 
 _WIDTH, _HEIGHT = 900.0, 300.0
 _HEAD = 14.0
 _LEAST_AREA = 1.5
 """Square units below which a node is not drawn on its own: nobody could point at it."""
 _CHARACTER = 6.6
-_SMALL_CHARACTER, _SMALL_LINE = 5.6, 11.0
+_SMALL_CHARACTER, _SMALL_LINE = 6.0, 11.0
 _LEAST_ROOM = 9
 """Characters below which the name of a node says nothing."""
 _LEGEND_LINE, _SWATCH = 20.0, 9.0
@@ -47,10 +47,12 @@ def node_areas(profile: ProfileFinding) -> str | None:
     for place, ((op_type, nodes), box) in enumerate(zip(ordered, boxes, strict=True)):
         css = f"area area-{min(place, _COLOURS - 1)}"
         share = sum(each.share for each in nodes)
-        heads = (f"{op_type} × {len(nodes)}: {units.percent(share)}", f"{op_type} {units.percent(share)}")
-        has_head = box.height > 2 * _HEAD and box.width > _CHARACTER * len(heads[-1]) + 8
-        parts += _group(heads, nodes, box, css, has_head=has_head)
-        unnamed += [] if has_head else [(heads[-1], css)]
+        told = f"{op_type} {units.percent(share)}"
+        heads = (f"{op_type} × {len(nodes)}: {units.percent(share)}", told, op_type)
+        head = next((each for each in heads if _CHARACTER * len(each) + 8 < box.width), "")
+        head = head if box.height > 2 * _HEAD else ""
+        parts += [_rectangle(box, css, heads[0]), *_group(head, nodes, box, css)]
+        unnamed += [] if head else [(told, css)]
     parts += _legend(unnamed)
     height = _HEIGHT + (_LEGEND_LINE if unnamed else 0)
     return svg.picture(_WIDTH, height, "Share of self time by operator type and node", parts)
@@ -102,17 +104,16 @@ def _row(areas: Sequence[float], free: Box) -> tuple[list[Box], Box]:
     return found, rest
 
 
-def _group(heads: tuple[str, str], nodes: Sequence[NodeFinding], box: Box, css: str, *, has_head: bool) -> list[str]:
-    """One operator type: its nodes, and its name and share above them where there is room."""
-    inner = Box(x=box.x, y=box.y + _HEAD, width=box.width, height=box.height - _HEAD) if has_head else box
-    parts = [_rectangle(box, css, heads[0])]
+def _group(head: str, nodes: Sequence[NodeFinding], box: Box, css: str) -> list[str]:
+    """The nodes of one operator type, below its name where there is room for that."""
+    inner = Box(x=box.x, y=box.y + _HEAD, width=box.width, height=box.height - _HEAD) if head else box
+    parts: list[str] = []
     for each, area in zip(nodes, squarified([node.share for node in nodes], inner), strict=True):
         if area.width * area.height >= _LEAST_AREA:
             parts.append(_rectangle(area, f"{css} node", _told(each)))
             parts += _names(each, area)
-    if has_head:
-        shown = next(each for each in heads if _CHARACTER * len(each) + 8 <= box.width)
-        parts.append(svg.text(round(box.x + 4, 1), round(box.y + _HEAD - 3, 1), shown, "area-name"))
+    if head:
+        parts.append(svg.text(round(box.x + 4, 1), round(box.y + _HEAD - 3, 1), head, "area-name"))
     return parts
 
 
@@ -131,7 +132,7 @@ def _names(found: NodeFinding, area: Box) -> list[str]:
         return []
     x, y = round(area.x + 4, 1), round(area.y + _SMALL_LINE + 1, 1)
     return [
-        svg.text(x, y, ending(node_label(found.node), room), "area-node"),
+        svg.text(x, y, ending(place_label(found.node), room), "area-node"),
         svg.text(x, round(y + _SMALL_LINE, 1), units.percent(found.share), "area-node"),
     ]
 
