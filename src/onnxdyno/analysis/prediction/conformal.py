@@ -10,6 +10,7 @@ from onnxdyno.analysis.prediction.records import Bound, Relation
 _LEAST_CLUSTERS = 20
 """A group with fewer takes the quantile of all groups of its bound: its own would be its maximum, or infinite."""
 _STEADY = 0.05
+"""Like the form of `difficulty`, chosen after the errors of the GPUs left out had been seen (docs/prediction.md)."""
 _UNCHECKED = log(3.0)
 _NEAREST_FIRST = (Relation.SAME, Relation.NEAR, Relation.FAR)
 
