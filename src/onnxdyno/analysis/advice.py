@@ -8,13 +8,15 @@ from onnxdyno.analysis.limits import Limits, rate_label
 from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import CeilingKind, Ceilings
 from onnxdyno.domain.devices import Device, DeviceKind
-from onnxdyno.domain.micros import FLOAT32, INT8
+from onnxdyno.domain.micros import FLOAT16, FLOAT32, INT8
 from onnxdyno.domain.verdicts import Advice, Move, NodeVerdict
 
 Judged = Sequence[tuple[NodeVerdict, Limits | None]]
 
 LEAST_GAIN = 0.02
 _MOST_BATCH = 4096
+_CUT = {FLOAT32: (0.75, "a quarter"), FLOAT16: (0.5, "half")}
+"""Of a type's weights: the share of their bytes that int8 saves, and what it leaves."""
 
 
 def advise(judged: Judged, ceilings: Ceilings, device: Device) -> tuple[Advice, ...]:
@@ -66,7 +68,7 @@ def _parts_ns(verdict: NodeVerdict, limits: Limits) -> tuple[float, float, float
     """(compute, weights, other bytes) in nanoseconds."""
     compute = verdict.compute.value_ns if verdict.compute else 0.0
     memory = verdict.memory.value_ns if verdict.memory else 0.0
-    weights = memory * limits.weight_bytes / limits.moved_bytes
+    weights = memory * limits.weight_bytes / limits.moved_bytes if limits.moved_bytes else 0.0
     return compute, weights, memory - weights
 
 
@@ -84,31 +86,40 @@ def _per_item(verdict: NodeVerdict, limits: Limits, factor: float) -> float:
 
 
 def _int8(judged: Judged, ceilings: Ceilings) -> Advice | None:
-    """Float32 contractions: those bound by arithmetic by the ratio of rates, those bound by weights by a quarter."""
+    """Contractions of floats: arithmetic at the rate that int8 has here, weights at a byte each; the longer stays."""
     saved = spent = 0.0
+    gains: dict[str, list[float]] = {}
     for verdict, limits in judged:
-        label = rate_label(verdict.found)
-        if limits is None or label is None or not label.endswith(FLOAT32):
+        label = rate_label(verdict.found) or ""
+        dtype = label.rpartition(" ")[2]
+        gain = _rate_gain(label, dtype, ceilings)
+        if limits is None or gain is None or verdict.bound not in (Bound.COMPUTE, Bound.MEMORY):
             continue
-        slow = ceilings.find(CeilingKind.FLOP_RATE, label)
-        fast = ceilings.find(CeilingKind.FLOP_RATE, label.replace(FLOAT32, INT8))
-        if slow is None or fast is None or not slow.value or not fast.value:
-            continue
-        if verdict.bound is Bound.COMPUTE:
-            saved += verdict.self_ns * max(0.0, 1 - slow.value / fast.value)
-            spent += verdict.self_ns
-        elif verdict.bound is Bound.MEMORY:
-            saved += verdict.self_ns * 0.75 * limits.weight_bytes / limits.moved_bytes
-            spent += verdict.self_ns
+        compute, weights, rest = _parts_ns(verdict, limits)
+        now, then = max(compute, weights + rest), max(compute / gain, weights * (1 - _CUT[dtype][0]) + rest)
+        saved += verdict.self_ns * max(0.0, 1 - then / now)
+        spent += verdict.self_ns
+        gains.setdefault(dtype, []).append(gain)
     if not spent:
         return None
-    share = spent / _total_ns(judged)
     return Advice(
         move=Move.INT8,
         gain_at_most=saved / _total_ns(judged),
-        because=f"{share:.0%} of the time is float32 contractions; int8 has its own rate here and a quarter "
-        "of the bytes",
+        because=f"{spent / _total_ns(judged):.0%} of the time is contractions that int8 has a rate for here: "
+        + ", ".join(_int8_told(dtype, each) for dtype, each in sorted(gains.items())),
     )
+
+
+def _rate_gain(label: str, dtype: str, ceilings: Ceilings) -> float | None:
+    """How many times the rate of these contractions int8 has on this device; None where either was not measured."""
+    slow = ceilings.find(CeilingKind.FLOP_RATE, label)
+    fast = ceilings.find(CeilingKind.FLOP_RATE, label.replace(dtype, INT8)) if dtype in _CUT else None
+    return fast.value / slow.value if slow and fast and slow.value and fast.value else None
+
+
+def _int8_told(dtype: str, gains: Sequence[float]) -> str:
+    least, most = f"{min(gains):.2g}", f"{max(gains):.2g}"
+    return f"{least if least == most else f'{least} to {most}'} times that of {dtype}, {_CUT[dtype][1]} of its weights"
 
 
 def _fuse(judged: Judged) -> Advice | None:
