@@ -11,6 +11,7 @@ from onnxdyno.domain.findings import (
     Choice,
     Estimate,
     Findings,
+    MeasuredHere,
     NodeFinding,
     PointFinding,
     ProfileFinding,
@@ -367,6 +368,24 @@ def tier(name: str = "minimum", **changes: Any) -> Tier:
         "reason": "rests on memory alone, not on speed",
     }
     return Tier(**(values | changes))
+
+
+def measured_here(at: Point, **changes: Any) -> MeasuredHere:
+    """The example CPU at this point, where it meets a target of 5 ms."""
+    values: dict[str, Any] = {
+        "run_id": "20250101T000000Z-0001",
+        "device_name": "Example CPU @ 2.50GHz",
+        "device_kind": "cpu",
+        "device_memory_bytes": 16_000_000_000,
+        "threads": 3,
+        "sizes": at.sizes,
+        "meets": True,
+        "reason": "meets p50 within 5 ms",
+        "state": "ok",
+        "latency_ns": estimate(1_000_000.0),
+        "peak_memory_bytes": 50_000_000,
+    }
+    return MeasuredHere(**(values | changes))
 
 
 def findings(points: tuple[PointFinding, ...] = (), **changes: Any) -> Findings:

@@ -60,7 +60,8 @@ def run_and_findings() -> tuple[BenchmarkRun, Findings]:
     base = make.point(batch=1, height=32, width=32)
     large = make.point(batch=64, height=32, width=32)
     run = make.benchmark_run((make.measured(base), make.skipped(large, PointState.OOM)))
-    return run, make.findings((make.point_finding(base, 1_234_567.0), make.skipped_finding(large, PointState.OOM)))
+    points = (make.point_finding(base, 1_234_567.0), make.skipped_finding(large, PointState.OOM))
+    return run, make.findings(points, here=make.measured_here(base))
 
 
 @pytest.mark.parametrize("name", ["bench", "inspect", "summary", "error", "predict", "hardware", "requirements"])
@@ -198,6 +199,18 @@ def test_an_unknown_rank_is_null() -> None:
     signature = make.text_signature(inputs=(TensorSpec(name="x", kind="sequence", dtype="float32", dims=None),))
     read = validate("inspect", documents.inspect_document(make.model_ref(), signature, make.cost()))["inputs"][0]
     assert (read["shape"], read["roles"], read["shape_at"]) == (None, None, None)
+
+
+def test_a_device_that_was_not_measured_has_a_reason_for_every_null() -> None:
+    run, found = run_and_findings()
+    nothing = Estimate(value=None, reason="timeout")
+    base = make.point(batch=1, height=32, width=32)
+    lost = make.measured_here(
+        base, meets=None, state=None, latency_ns=nothing, peak_memory_bytes=None, device_memory_bytes=None
+    )
+    (told,) = validate("bench", documents.bench_document(run, replace(found, here=lost)))["measured_here"]
+    assert {name for name, value in told.items() if value is None} == set(told["reasons"])
+    assert told["reasons"]["latency_ms"] == "timeout"
 
 
 def test_a_refusal_is_one_object() -> None:

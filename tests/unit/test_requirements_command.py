@@ -16,7 +16,8 @@ from onnxdyno import requirements
 from onnxdyno.adapters.local import LocalStore
 from onnxdyno.analysis.findings import analyse
 from onnxdyno.cli.commands import app
-from onnxdyno.domain.cost import NodeWork
+from onnxdyno.domain.cost import Count, NodeWork, PointWork, WorkClass
+from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.storage import dataset
 
@@ -64,6 +65,25 @@ def stored_run(run_id: str = "R1", **changes: Any) -> BenchmarkRun:
     nodes = tuple(replace(each, provider=f"{planned.device.kind.upper()}ExecutionProvider") for each in profile.nodes)
     profiles = (replace(profile, nodes=nodes),)
     return replace(run, origin=make.origin(run_id=run_id), profiles=profiles, work=((work,) * len(nodes),))
+
+
+def swept_run(run_id: str = "S1", **changes: Any) -> BenchmarkRun:
+    """Batches 1 and 8 measured, 64 timed out; the profile is of batch 1, the arithmetic of all three."""
+    points = tuple(make.point(batch=batch, height=32, width=32) for batch in (1, 8, 64))
+    run = stored_run(run_id, **changes)
+    launches = tuple(make.measured(at, launch=launch) for at in points[:2] for launch in (1, 2, 3))
+    arithmetic = tuple(
+        PointWork(sizes=at.sizes, classes=(WorkClass(op_type="Conv", flops=1e9 * size, moved_bytes=1e6, count=5),))
+        for at, size in zip(points, (1, 8, 64), strict=True)
+    )
+    costs = tuple(make.cost(at.sizes, activation_peak_bytes=Count(value=1_000_000)) for at in points)
+    return replace(
+        run,
+        plan=replace(run.plan, points=points),
+        outcomes=(*launches, make.skipped(points[2], PointState.TIMEOUT)),
+        costs=costs,
+        arithmetic=arithmetic,
+    )
 
 
 def test_resnet_50_at_30_fps_and_batch_8_from_its_file_alone() -> None:
@@ -125,7 +145,7 @@ def test_a_stored_cpu_run_gives_arithmetic_and_says_so(tmp_path: Path) -> None:
     recommended = tier(found, "recommended")
     assert recommended["basis"] == "extrapolated"
     assert "run R1" in recommended["evidence"]
-    assert "arithmetic of the profiled nodes, not their times" in recommended["evidence"]
+    assert "arithmetic of the 2 profiled nodes, as this run has no times" in recommended["evidence"]
 
 
 def test_stored_gpu_runs_stand_as_measured_and_pin_the_others(tmp_path: Path) -> None:
@@ -196,3 +216,84 @@ def test_a_stored_gpu_run_pins_predict_and_a_cpu_run_leaves_a_gpu_to_arithmetic(
         (found,) = json.loads(done.stdout)["predictions"]
         assert found["source_id"] == source
         assert any(f"run {run_id}" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(("batch", "said"), [("1", "ok"), ("8", "ok"), ("64", "timeout")])
+def test_a_stored_run_alone_has_tiers_at_every_point_that_it_planned(tmp_path: Path, batch: str, said: str) -> None:
+    results = committed(tmp_path / "results", swept_run())
+    asked = ("--run", "S1", "--results", results, "--batch", batch, "--target-throughput", "10")
+    found = told(*asked)
+    recommended, optimal = tier(found, "recommended"), tier(found, "optimal")
+    assert recommended["device_id"] is not None
+    assert optimal["basis"] == "extrapolated"
+    assert "arithmetic of the file's 5 nodes" in optimal["evidence"]
+    (here,) = found["measured_here"]
+    assert here["axes"]["batch"] == int(batch)
+    assert here["meets"] is (True if said == "ok" else None)
+    assert said == "ok" or "no number at this point (timeout)" in here["reason"]
+
+
+def test_a_run_gives_the_same_tiers_from_its_tables_as_in_its_bench(tmp_path: Path) -> None:
+    run = swept_run()
+    results = committed(tmp_path / "results", run)
+    benched = {each.tier: each for each in analyse(run).tiers}
+    batch = str(dict(benched["optimal"].sizes)["batch"])
+    found = tier(told("--run", "S1", "--results", results, "--batch", batch), "optimal")
+    assert found["device_id"] == benched["optimal"].device_id
+    assert found["latency_ms"] == pytest.approx((benched["optimal"].latency_ns.value or 0) / 1e6)
+    assert found["evidence"] == benched["optimal"].evidence
+
+
+def test_a_run_of_an_older_version_abstains_in_one_line_where_it_was_not_profiled(tmp_path: Path) -> None:
+    results = committed(tmp_path / "results", swept_run())
+    (file,) = (tmp_path / "results" / "tables" / "work").rglob("*.parquet")
+    file.unlink()
+    at_base = tier(told("--run", "S1", "--results", results, "--target-latency-ms", "900"), "recommended")
+    assert "profiled nodes" in at_base["evidence"]
+    beside = tier(told("--run", "S1", "--results", results, "--batch", "8", "--target-latency-ms", "900"), "recommended")
+    assert beside["device_id"] is None
+    assert "neither arithmetic nor a profile in the tables: give the model's file" in beside["reason"]
+    done = ran("--run", "S1", "--results", results, "--batch", "64")
+    assert done.exit_code == 2
+    assert "no point with batch=64" in done.stderr
+
+
+def test_a_point_is_found_in_whichever_run_measured_it(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    committed(folder, stored_run("R1"))
+    results = committed(folder, swept_run("S1", device=make.gpu_device()))
+    found = told("--run", "R1", "--run", "S1", "--results", results, "--batch", "8", "--target-throughput", "10")
+    cpu, gpu = found["measured_here"]
+    assert "run R1 has no number at this point" in cpu["reason"]
+    assert (gpu["device_name"], gpu["meets"]) == ("Tesla T4", True)
+
+
+def test_a_gpu_that_ran_out_of_memory_at_a_point_is_no_answer_for_it(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    run = swept_run("S1", device=make.gpu_device())
+    lost = replace(run, outcomes=(*run.outcomes[:-1], make.skipped(run.plan.points[2], PointState.OOM)))
+    results = committed(folder, lost)
+    catalogue_has = requirements(run_ids=("S1",), results_uri=results, batch=64)
+    assert catalogue_has.loads.wanted.ran_out == {"t4": "run S1"}
+    assert all("t4" not in (each.device_id, *each.ties) for each in catalogue_has.tiers[1:])
+
+
+def test_a_cpu_gets_no_tier_but_is_told_what_it_measured(tmp_path: Path) -> None:
+    results = committed(tmp_path / "results", swept_run())
+    asked = ("--run", "S1", "--results", results, "--target-latency-ms", "50", "--market", "cpu")
+    found = told(*asked)
+    assert all(each["device_id"] is None and "a CPU gets no tier" in each["reason"] for each in found["requirements"])
+    assert found["measured_here"][0]["meets"] is True
+    both = told(*asked, "--market", "datacenter")
+    assert all(each["device_id"] and "a CPU gets no tier" in each["reason"] for each in both["requirements"])
+    assert told(*RESNET, "--market", "cpu")["reasons"]["measured_here"] == "no run was given (--run)"
+
+
+def test_predict_says_what_was_measured_at_a_point_that_was_not_profiled(tmp_path: Path) -> None:
+    results = committed(tmp_path / "results", swept_run("S1", device=make.gpu_device()))
+    asked = ["predict", "--run", "S1", "--results", results, "--batch", "8", "--to", "t4", "--to", "l4", "--json"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.stderr
+    own, other = json.loads(done.stdout)["predictions"]
+    assert (own["basis"], own["latency_ms"], own["confidence"]) == ("measured", 1.0, 0.95)
+    assert (other["basis"], other["source_id"]) == ("extrapolated", None)

@@ -13,7 +13,7 @@ from onnxdyno.analysis.memory import memory_findings
 from onnxdyno.analysis.nodes import compute_on_cpu, profile_finding
 from onnxdyno.analysis.on_device import with_device_times
 from onnxdyno.analysis.outputs import differ_unlawfully
-from onnxdyno.analysis.requirements.of_run import tiers_of
+from onnxdyno.analysis.requirements.of_run import here_of, tiers_of
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.findings import NO_ENERGY, Estimate, Findings, PointFinding
 from onnxdyno.domain.outcomes import Flag, Measured, Outcome, PointState, Skipped
@@ -50,6 +50,7 @@ def analyse(run: BenchmarkRun) -> Findings:
         front=on_front,
         knee=knee(operating, on_front),
         cold=cold_findings(run, points),
+        here=here_of(run, points, choices.best_batch),
     )
 
 

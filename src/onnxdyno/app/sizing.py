@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from onnx import ModelProto
 from onnxdyno.analysis import requirements as tiering
 from onnxdyno.analysis.prediction import Prediction
 from onnxdyno.analysis.requirements import cloud, stored
-from onnxdyno.analysis.requirements.arithmetic import arithmetic_nodes
+from onnxdyno.analysis.requirements.arithmetic import as_nodes, point_work
 from onnxdyno.analysis.requirements.asking import Asked, dtype_of, goal_of, refuse_unsized
 from onnxdyno.analysis.requirements.predicting import predict_load
 from onnxdyno.analysis.requirements.records import Load
@@ -21,7 +21,7 @@ from onnxdyno.app.by_hand import beside
 from onnxdyno.app.steps import Pulled, plan
 from onnxdyno.domain.axes import AxisSizes, Role
 from onnxdyno.domain.errors import SpecError, UsageError
-from onnxdyno.domain.findings import Tier
+from onnxdyno.domain.findings import MeasuredHere, Tier
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.text import printable
 from onnxdyno.graphs.cost import cost_at
@@ -31,6 +31,7 @@ from onnxdyno.graphs.signature import signature_of
 from onnxdyno.hardware.lookup import Catalogue, shipped
 from onnxdyno.hardware.records import Accelerator
 from onnxdyno.planning import SIDES_PX
+from onnxdyno.storage.work import works_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class Loads:
     wanted: Load
     others: tuple[Load, ...] = ()
     sources: tuple[str, ...] = ()
+    runs: tuple[stored.StoredRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,8 @@ class Sized:
     instance: cloud.InstanceAnswer
     cost: cloud.CostAnswer
     resolution: ResolutionAnswer | None
+    measured_here: tuple[MeasuredHere, ...] = ()
+    """Of each run: its own device at the wanted point, against the target."""
 
 
 def requirements(
@@ -86,6 +90,7 @@ def requirements(
         instance=cloud.smallest_instance(loads.wanted, goal),
         cost=cloud.cost_per_million(loads.wanted, goal),
         resolution=None if device is None else largest_resolution(loads.others, device, goal),
+        measured_here=tuple(stored.here_of(each, loads.wanted.sizes, goal.target) for each in loads.runs),
     )
 
 
@@ -130,7 +135,7 @@ def loads_of(
 
 def stored_runs(run_ids: Sequence[str], results_uri: str | None) -> tuple[stored.StoredRun, ...]:
     """Committed runs of one model. Raises `UsageError`: no store, no such run, runs of several models."""
-    from onnxdyno.storage import dataset
+    from onnxdyno.storage import dataset  # pyarrow is only loaded where tables are read
 
     if results_uri is None:
         raise UsageError("--run needs the store that has it. Give --results file:DIR or s3://BUCKET/PREFIX.")
@@ -140,7 +145,7 @@ def stored_runs(run_ids: Sequence[str], results_uri: str | None) -> tuple[stored
         where = "WHERE run_id = '" + run_id.replace("'", "''") + "'"
         rows = {
             table: dataset.query(store, f"SELECT * FROM {table} {where}").to_pylist()  # noqa: S608  # quoted above
-            for table in ("runs", "points", "nodes")
+            for table in ("runs", "points", "nodes", "work")
         }
         if not rows["runs"]:
             raise UsageError(
@@ -155,31 +160,35 @@ def stored_runs(run_ids: Sequence[str], results_uri: str | None) -> tuple[stored
 
 def _stored(rows: dict[str, list[dict[str, Any]]]) -> stored.StoredRun:
     (run,) = rows["runs"]
-    plain = [
-        row
-        for row in rows["points"]
-        if row["p50_ms"] is not None and row["concurrency"] == 1 and row["threads"] == run["threads"]
-    ]
-    variant = next((name for name in ("device", "e2e") if any(row["variant"] == name for row in plain)), "device")
+    plain = [row for row in rows["points"] if row["concurrency"] == 1 and row["threads"] == run["threads"]]
+    told = [row["variant"] for row in plain if row["p50_ms"] is not None]
+    variant = next((name for name in ("device", "e2e") if name in told), "device")
+    of_variant = [row for row in plain if row["variant"] == variant]
     return stored.StoredRun(
         run=run,
-        points=tuple(row for row in plain if row["variant"] == variant),
+        points=tuple(row for row in of_variant if row["p50_ms"] is not None),
         nodes=tuple(row for row in rows["nodes"] if row["is_complete"]),
+        unmeasured=tuple(row for row in of_variant if row["p50_ms"] is None),
+        work=works_of(rows["work"]),
     )
 
 
 def _of_runs(runs: tuple[stored.StoredRun, ...], asked: Asked) -> Loads:
-    first = runs[0]
+    everything = tuple(sorted((work for each in runs for work in each.work), key=lambda work: not work.classes))
+    known = tuple(replace(each, work=everything) for each in runs)  # one model: the arithmetic of one is that of all
     columns = {"batch": asked.batch, "sequence": asked.sequence, **_sides(asked)}
-    wanted = stored.wanted_sizes(first, {name: size for name, size in columns.items() if size is not None})
-    at_base = {name: size for name, size in columns.items() if size is not None and name != "batch"}
-    base = stored.wanted_sizes(first, at_base)
+    given = {name: size for name, size in columns.items() if size is not None}
+    base, wanted = (
+        stored.with_measured(stored.load_of(*stored.point_with(known, at)), runs)
+        for at in ({name: size for name, size in given.items() if name != "batch"}, given)
+    )
     return Loads(
-        name=first.run["model_name"],
-        precision=first.run["precision"],
-        base=stored.with_measured(stored.load_of(first, base), runs),
-        wanted=stored.with_measured(stored.load_of(first, wanted), runs),
+        name=runs[0].run["model_name"],
+        precision=runs[0].run["precision"],
+        base=base,
+        wanted=wanted,
         sources=tuple(each.name for each in runs),
+        runs=runs,
     )
 
 
@@ -224,6 +233,7 @@ def _of_file(path: Path, asked: Asked, runs: tuple[stored.StoredRun, ...], *, wi
             wanted=_load_at(opened, asked, asked.batch, asked.resolution),
             others=tuple(_load_at(opened, asked, asked.batch, f"{side}x{side}") for side in sides),
             sources=(name, *(each.name for each in runs)),
+            runs=runs,
         )
 
 
@@ -234,13 +244,13 @@ def _load_at(opened: _Opened, asked: Asked, batch: int | None, resolution: str |
     sizes = plan(opened.pulled, opened.signature, on=places.devices()[0], parameters=parameters).base.sizes
     _refuse_fixed(opened.signature, sizes, batch)
     cost = cost_at(opened.parsed, opened.signature, sizes)
-    nodes, reason = arithmetic_nodes(cost)
+    work = point_work(cost)
     bare = Load(
         sizes=sizes,
         items=dict(sizes).get(_batch_name(opened.signature) or "", 1),
-        evidence=f"arithmetic of {opened.name}{opened.how}, {len(nodes)} nodes",
-        nodes=nodes,
-        nodes_reason=reason,
+        evidence=f"arithmetic of {opened.name}{opened.how}, {work.executions} nodes",
+        nodes=as_nodes(work),
+        nodes_reason=work.reason,
         weights_bytes=opened.signature.weight_bytes,
         activation_bytes=cost.activation_peak_bytes.value,
         activation_reason=cost.activation_peak_bytes.reason,

@@ -3,22 +3,20 @@
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from onnxdyno import analysis, launching, planning, registry, settings
 from onnxdyno.app import places
+from onnxdyno.app.counting import counted
 from onnxdyno.app.judging import known_roofline, with_verdicts
 from onnxdyno.domain.claims import Candidate, Claim
-from onnxdyno.domain.cost import Cost, NodeWork
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.findings import Findings
 from onnxdyno.domain.models import LocalModel, ObjectVersion, Signature
 from onnxdyno.domain.plan import BenchmarkPlan, BenchmarkSpec, Protocol
 from onnxdyno.domain.runs import BenchmarkRun, Origin, Progress
-from onnxdyno.graphs.cost import cost_at
-from onnxdyno.graphs.matching import match
 from onnxdyno.graphs.signature import read_signature
 from onnxdyno.reporting import documents, grid, html, markdown, terminal
 from onnxdyno.storage import keys
@@ -26,9 +24,6 @@ from onnxdyno.storage.progress import StoreLedger
 from onnxdyno.storage.sidecar import fetch_files, find_sidecar
 
 Tell = Callable[[Progress], None]
-
-MOST_NODES = 20_000
-"""Beyond this the cost of one point takes seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,32 +160,9 @@ def measure(
             rest=launcher.rest,
         )
         run = launching.carry_out(launching.Bench(origin=origin, signature=signature, plan=planned), outside)
-    run = replace(run, costs=_costs(run), work=_work(run))
+    run = counted(run)
     cache.release(planned.model, [recipe.path for recipe in planned.recipes if recipe.path])
     return run
-
-
-def _costs(run: BenchmarkRun) -> tuple[Cost, ...]:
-    """By the model's own arithmetic at every planned point; of a huge graph only at the base.
-
-    Its nodes are kept, for what is predicted of other devices, while they are few enough at all points together.
-    """
-    is_huge = run.signature.node_count > MOST_NODES
-    points = (run.plan.base,) if is_huge else (run.plan.base, *run.plan.points)
-    sizes = tuple(dict.fromkeys(point.sizes for point in points))
-    kept = sizes if run.signature.node_count * len(sizes) <= MOST_NODES else () if is_huge else (run.plan.base.sizes,)
-    found = (cost_at(run.plan.model.path, run.signature, each) for each in sizes)
-    return tuple(cost if cost.sizes in kept else replace(cost, nodes=()) for cost in found)
-
-
-def _work(run: BenchmarkRun) -> tuple[tuple[NodeWork, ...], ...]:
-    """What the nodes of each profile compute and move; not of a huge graph."""
-    if run.signature.node_count > MOST_NODES:
-        return ()
-    path = run.plan.model.path
-    return tuple(
-        match(path, cost_at(path, run.signature, profile.point.sizes), profile.nodes) for profile in run.profiles
-    )
 
 
 def analyse(run: BenchmarkRun) -> Findings:

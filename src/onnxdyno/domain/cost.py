@@ -86,3 +86,33 @@ class NodeWork:
     written_bytes: int | None
     basis: str | None
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkClass:
+    """Executions of nodes of one operator that compute and move the same: `count` of them in one call.
+
+    `flops` and `moved_bytes` are those of one execution, in a loop the mean over its executions.
+    """
+
+    op_type: str
+    flops: float
+    moved_bytes: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointWork:
+    """The arithmetic of one call at `sizes`, unfused: what is predicted of other devices is made from it.
+
+    Without classes there is a `reason`.
+    """
+
+    sizes: AxisSizes
+    classes: tuple[WorkClass, ...]
+    reason: str | None = None
+
+    @property
+    def executions(self) -> int:
+        """How many nodes run in one call."""
+        return sum(each.count for each in self.classes)

@@ -232,6 +232,29 @@ class Tier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredHere:
+    """What a run measured on its own device at the point of the recommended tier; it says nothing of any other device.
+
+    `meets`: True where the whole 95 % interval of p50 is within the target, False where all of it is beyond; None has
+    its `reason`, as there is none or the interval holds the limit. `state` is that of the point.
+    """
+
+    run_id: str
+    device_name: str
+    device_kind: str
+    device_memory_bytes: int | None
+    threads: int
+    sizes: AxisSizes
+    meets: bool | None
+    reason: str
+    state: str | None = None
+    latency_ns: Estimate = NOT_PREDICTED
+    peak_memory_bytes: int | None = None
+    """Of the process over its baseline."""
+    peak_memory_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """All findings of one run."""
 
@@ -248,3 +271,5 @@ class Findings:
     """Points that no other is shown to beat in both latency and throughput."""
     knee: Choice = field(default_factory=lambda: Choice(point=None, value=None, reason="no front was drawn"))
     cold: tuple[ColdFinding, ...] = ()
+    here: MeasuredHere | None = None
+    """The run's own device against its target; None: tiers were not asked for."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from onnxdyno.domain.cold import ColdReading
-from onnxdyno.domain.cost import Cost, NodeWork
+from onnxdyno.domain.cost import Cost, NodeWork, PointWork
 from onnxdyno.domain.models import Signature
 from onnxdyno.domain.outcomes import LaunchReading, MemoryBeside, MemoryReading, MinimumMemory, Outcome, Probe, Profile
 from onnxdyno.domain.plan import BenchmarkPlan
@@ -49,6 +49,8 @@ class BenchmarkRun:
     """By the model's own arithmetic, at the sizes of its points; without the list of nodes."""
     work: tuple[tuple[NodeWork, ...], ...] = ()
     """For each profile, what each of its nodes computes and moves, in order; empty where it was not counted."""
+    arithmetic: tuple[PointWork, ...] = ()
+    """What one call computes and moves, by class of node, at the same sizes as `costs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

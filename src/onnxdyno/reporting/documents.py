@@ -26,7 +26,7 @@ from onnxdyno.domain.plan import Point, Protocol
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.domain.text import storable
 from onnxdyno.reporting.shapes import shape_entry, size_at
-from onnxdyno.reporting.tiers import tier_document
+from onnxdyno.reporting.tiers import here_document, heres, tier_document
 
 FORMAT = "onnxdyno/1"
 MOST_NODES = 50
@@ -52,6 +52,7 @@ def bench_document(run: BenchmarkRun, findings: Findings) -> Document:
         "cold": [_cold(each) for each in findings.cold],
         "cost": next((_cost(cost) for cost in run.costs if cost.sizes == run.plan.base.sizes), None),
         "requirements": [tier_document(tier) for tier in findings.tiers],
+        "measured_here": [here_document(each) for each in heres(findings)],
     }
 
 

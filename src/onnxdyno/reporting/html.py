@@ -16,7 +16,7 @@ from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting.grid import Cell, Column, Grid
 from onnxdyno.reporting.points import Sweep, sweeps
 from onnxdyno.reporting.roofline_plot import roofline_plot
-from onnxdyno.reporting.tiers import tiers_grid
+from onnxdyno.reporting.tiers import here_line, heres, tiers_grid
 
 _STATE_CSS = {state.value: "ok" if state is PointState.OK else "soft" for state in PointState if state.is_measured}
 _STATE_CSS |= {state.value: "none" for state in PointState if not state.is_measured}
@@ -161,15 +161,16 @@ def _memory(run: BenchmarkRun, findings: Findings) -> str:
 
 def _tiers(findings: Findings) -> str:
     """The reasons are sentences: they stand below the table, not in a column of it."""
-    grid = tiers_grid(findings.tiers)
+    grid = tiers_grid(findings.tiers, heres(findings))
     kept = [place for place, column in enumerate(grid.columns) if column.title != "why"]
     short = Grid(
         title=grid.title,
         columns=tuple(grid.columns[place] for place in kept),
         rows=tuple(tuple(row[place] for place in kept) for row in grid.rows),
     )
-    told = [f"<li><b>{safe.html(tier.tier)}</b> {safe.html(tier.reason)}</li>" for tier in findings.tiers]
-    return _table_section(short, told, frozenset(tier.reason for tier in findings.tiers))
+    said = [*((tier.tier, tier.reason) for tier in findings.tiers), *map(here_line, heres(findings))]
+    told = [f"<li><b>{safe.html(label)}</b> {safe.html(text)}</li>" for label, text in said]
+    return _table_section(short, told, frozenset(each.reason for each in (*findings.tiers, *heres(findings))))
 
 
 def _warnings(findings: Findings) -> str:

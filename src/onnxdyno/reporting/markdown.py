@@ -5,7 +5,7 @@ from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting import prose, reading_grids, safe, units
 from onnxdyno.reporting.grid import Cell, Grid
-from onnxdyno.reporting.tiers import tiers_grid
+from onnxdyno.reporting.tiers import heres, tiers_grid
 
 
 def summary(run: BenchmarkRun, findings: Findings) -> str:
@@ -24,7 +24,7 @@ def summary(run: BenchmarkRun, findings: Findings) -> str:
     memory = reading_grids.memory_grid(run, findings)
     parts += [_section(memory)] if memory.rows else []
     parts += [_section(reading_grids.cold_grid(findings))] if findings.cold else []
-    parts += [_section(tables.choices_grid(run, findings)), _section(tiers_grid(findings.tiers))]
+    parts += [_section(tables.choices_grid(run, findings)), _section(tiers_grid(findings.tiers, heres(findings)))]
     if findings.warnings:
         parts.append("## Warnings\n\n" + "\n".join(f"- {safe.markdown(each)}" for each in findings.warnings))
     parts.append("## How it was measured\n\n" + "\n".join(f"- {_paragraph(*each)}" for each in prose.method(run)))

@@ -6,10 +6,10 @@ from typing import Any
 from onnxdyno.analysis.requirements.cloud import CostAnswer, InstanceAnswer
 from onnxdyno.analysis.requirements.resolutions import ResolutionAnswer
 from onnxdyno.domain.axes import describe
-from onnxdyno.domain.findings import Estimate, Tier
+from onnxdyno.domain.findings import Estimate, MeasuredHere, Tier
 from onnxdyno.domain.numbers import plain
 from onnxdyno.reporting.documents import FORMAT, Document
-from onnxdyno.reporting.tiers import tier_document
+from onnxdyno.reporting.tiers import here_document, here_line, tier_document
 
 _NS_PER_MS = 1e6
 
@@ -25,20 +25,25 @@ class Answers:
     instance: InstanceAnswer
     cost: CostAnswer
     resolution: ResolutionAnswer | None
+    measured_here: tuple[MeasuredHere, ...] = ()
 
 
 def requirements_document(answers: Answers) -> Document:
-    """Tiers, instance, cost and, where asked, resolution; a null has its reason."""
+    """Tiers, what runs measured on their own devices, instance, cost and, where asked, resolution; a null has a reason."""
+    reasons = {"resolution": "no device was named for it (--on)"} if answers.resolution is None else {}
+    if not answers.measured_here:
+        reasons["measured_here"] = "no run was given (--run)"
     return {
         "format": FORMAT,
         "model": answers.name,
         "sources": list(answers.sources),
         "dtype": answers.dtype,
         "requirements": [tier_document(tier) for tier in answers.tiers],
+        "measured_here": [here_document(each) for each in answers.measured_here],
         "instance": _instance(answers.instance),
         "cost_per_million_items": _cost(answers.cost),
         "resolution": None if answers.resolution is None else _resolution(answers.resolution),
-        "reasons": {"resolution": "no device was named for it (--on)"} if answers.resolution is None else {},
+        "reasons": reasons,
     }
 
 
@@ -46,6 +51,7 @@ def more_lines(answers: Answers) -> list[tuple[str, str]]:
     """What is beside the tiers, a labelled sentence each."""
     return [
         *((tier.tier, f"{tier.reason}. Evidence: {tier.evidence}") for tier in answers.tiers),
+        *(here_line(each) for each in answers.measured_here),
         ("instance", _instance_line(answers.instance)),
         ("cost", _cost_line(answers.cost)),
         *([("resolution", _resolution_line(answers.resolution))] if answers.resolution is not None else []),

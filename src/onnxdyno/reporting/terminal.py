@@ -20,7 +20,7 @@ from onnxdyno.reporting import reading_grids, safe, units
 from onnxdyno.reporting.grid import Cell, Grid
 from onnxdyno.reporting.shapes import shape_entry
 from onnxdyno.reporting.sizing import Answers, more_lines
-from onnxdyno.reporting.tiers import tiers_grid
+from onnxdyno.reporting.tiers import here_line, heres, tiers_grid
 
 _GAP = 2
 _SHOWN_NODES = 5
@@ -174,7 +174,7 @@ def sheet(grid: Grid) -> RenderableType:
 def sized(answers: Answers) -> RenderableType:
     """Which device a model needs: the tiers, why, and what is beside them."""
     title = _line(f"{answers.name}: from {', '.join(answers.sources)}; {answers.dtype}")
-    grid = _Sheet(grid=tiers_grid(answers.tiers), without=("why",))
+    grid = _Sheet(grid=tiers_grid(answers.tiers, answers.measured_here), without=("why",))
     return Group(title, grid, Text(), _stories("", more_lines(answers)))
 
 
@@ -211,8 +211,8 @@ def _choices(run: BenchmarkRun, findings: Findings) -> list[RenderableType]:
 
 
 def _tiers(findings: Findings) -> list[RenderableType]:
-    grid = tiers_grid(findings.tiers)
-    why = [(tier.tier, tier.reason) for tier in findings.tiers]
+    grid = tiers_grid(findings.tiers, heres(findings))
+    why = [*((tier.tier, tier.reason) for tier in findings.tiers), *map(here_line, heres(findings))]
     return [_Sheet(grid=grid, without=("why",)), _stories("", why)]
 
 

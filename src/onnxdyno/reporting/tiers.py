@@ -1,15 +1,17 @@
-"""Requirement tiers as JSON and as a table."""
+"""Requirement tiers, and what was measured here, as JSON and as a table."""
 
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
 from onnxdyno.domain.axes import describe
-from onnxdyno.domain.findings import Tier
+from onnxdyno.domain.findings import Findings, MeasuredHere, Tier
 from onnxdyno.reporting import units
 from onnxdyno.reporting.grid import Cell, Column, Grid
 
 _NS_PER_MS = 1e6
+_HERE = "measured here"
+_SHOWN = {True: "measured: meets", False: "measured: does not meet", None: "measured"}
 
 
 def tier_document(tier: Tier) -> dict[str, Any]:
@@ -43,9 +45,48 @@ def tier_document(tier: Tier) -> dict[str, Any]:
     }
 
 
-def tiers_grid(tiers: Sequence[Tier]) -> Grid:
-    """Minimum, recommended, optimal; an abstention is a dash with its reason."""
-    unit = units.latency_unit([tier.latency_ns.high or tier.latency_ns.value for tier in tiers])
+def here_document(here: MeasuredHere) -> dict[str, Any]:
+    """One device that was measured; a null has its reason. Schema: `measured_here` in docs/schema/bench.schema.json."""
+    latency = here.latency_ns
+    value_ms, low_ms, high_ms = _ms(latency.value), _ms(latency.low), _ms(latency.high)
+    unread = "its memory was not read"
+    nulls = {
+        "device_memory_bytes": (here.device_memory_bytes, unread),
+        "state": (here.state, here.reason),
+        "latency_ms": (value_ms, latency.reason or here.reason),
+        "latency_interval_ms": (
+            None if low_ms is None or high_ms is None else [low_ms, high_ms],
+            latency.reason or here.reason,
+        ),
+        "meets": (here.meets, here.reason),
+        "peak_memory_bytes": (here.peak_memory_bytes, here.peak_memory_reason or unread),
+    }
+    return {
+        "run_id": here.run_id,
+        "device_name": here.device_name,
+        "device_kind": here.device_kind,
+        "threads": here.threads,
+        "axes": dict(here.sizes),
+        "reason": here.reason,
+        **{name: value for name, (value, _) in nulls.items()},
+        "reasons": {name: why for name, (value, why) in nulls.items() if value is None},
+    }
+
+
+def heres(findings: Findings) -> tuple[MeasuredHere, ...]:
+    """The device of the run, where it stands beside its tiers."""
+    return () if findings.here is None else (findings.here,)
+
+
+def here_line(here: MeasuredHere) -> tuple[str, str]:
+    """A label and a sentence."""
+    return _HERE, f"{_device(here)}: {here.reason}. Evidence: run {here.run_id}; nothing is said of any other device"
+
+
+def tiers_grid(tiers: Sequence[Tier], here: Sequence[MeasuredHere] = ()) -> Grid:
+    """Minimum, recommended, optimal, then what was measured here; an abstention is a dash with its reason."""
+    latencies = [each.latency_ns for each in (*tiers, *here)]
+    unit = units.latency_unit([each.high or each.value for each in latencies])
     columns = (
         Column(title="tier"),
         Column(title="device"),
@@ -57,7 +98,8 @@ def tiers_grid(tiers: Sequence[Tier]) -> Grid:
         Column(title="rests on"),
         Column(title="why"),
     )
-    return Grid(title="Requirements", columns=columns, rows=tuple(_row(tier, unit) for tier in tiers))
+    rows = (*(_row(tier, unit) for tier in tiers), *(_here_row(each, unit) for each in here))
+    return Grid(title="Requirements", columns=columns, rows=rows)
 
 
 def _row(tier: Tier, unit: units.Unit) -> tuple[Cell, ...]:
@@ -75,6 +117,29 @@ def _row(tier: Tier, unit: units.Unit) -> tuple[Cell, ...]:
         Cell(text=tier.basis if tier.device_id else units.MISSING, reason=none),
         Cell(text=tier.reason),
     )
+
+
+def _here_row(here: MeasuredHere, unit: units.Unit) -> tuple[Cell, ...]:
+    latency = here.latency_ns
+    told = latency.reason or here.reason
+    unread = None if here.peak_memory_bytes else here.peak_memory_reason or here.reason
+    return (
+        Cell(text=_HERE),
+        Cell(text=_device(here)),
+        Cell(text=units.size(here.device_memory_bytes), reason=None if here.device_memory_bytes else here.reason),
+        Cell(text=units.size(here.peak_memory_bytes), reason=unread),
+        Cell(text=describe(here.sizes)),
+        Cell(text=units.number(latency.value, unit), reason=None if latency.value is not None else told),
+        Cell(text=units.number(latency.high, unit), reason=None if latency.high is not None else told),
+        Cell(text=_SHOWN[here.meets]) if latency.value is not None else Cell(text=units.MISSING, reason=here.reason),
+        Cell(text=here.reason),
+    )
+
+
+def _device(here: MeasuredHere) -> str:
+    if here.device_kind != "cpu":
+        return here.device_name
+    return f"{here.device_name}, {here.threads} thread{'s' if here.threads > 1 else ''}"
 
 
 def _ms(value_ns: float | None) -> float | None:

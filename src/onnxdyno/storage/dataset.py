@@ -23,8 +23,9 @@ from onnxdyno.storage.rows import (
 from onnxdyno.storage.samples import samples_table
 from onnxdyno.storage.strays import find_strays
 from onnxdyno.storage.tables import PARTITION, SCHEMAS, from_rows, to_parquet
+from onnxdyno.storage.work import work_rows
 
-_YOUNGER = ("cold", "memory", "telemetry")
+_YOUNGER = ("work", "cold", "memory", "telemetry")
 """Tables that runs of older versions do not have."""
 _UNREADABLE = ("IOError", "AWS Error", "OSError", "Could not open Parquet input source")
 _CONFINED = (
@@ -49,6 +50,7 @@ def commit(results: ObjectStore, run: BenchmarkRun, findings: Findings) -> str:
     _write(results, "points", run, to_parquet(from_rows("points", point_rows(run, findings))))
     _write(results, "samples", run, to_parquet(samples_table(run)))
     _write(results, "nodes", run, to_parquet(from_rows("nodes", node_rows(run, findings))))
+    _write(results, "work", run, to_parquet(from_rows("work", work_rows(run))))
     _write(results, "cold", run, to_parquet(from_rows("cold", cold_rows(run, findings))))
     _write(results, "memory", run, to_parquet(from_rows("memory", memory_rows(run, findings))))
     _write(results, "telemetry", run, to_parquet(from_rows("telemetry", telemetry_rows(run))))

@@ -22,6 +22,7 @@ from onnxdyno.storage.rowtypes import (
     RunRow,
     SampleRow,
     TelemetryRow,
+    WorkRow,
 )
 
 PARTITION = "device_class"
@@ -35,6 +36,7 @@ ROW_TYPES: Mapping[str, type[Row]] = {
     "points": PointRow,
     "samples": SampleRow,
     "nodes": NodeRow,
+    "work": WorkRow,
     "cold": ColdRow,
     "memory": MemoryRow,
     "telemetry": TelemetryRow,
@@ -161,6 +163,9 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         _maybe("largest_sequence", _INT),
         _maybe("largest_sequence_axes", AXES),
         _some("largest_sequence_reason", _TEXT),
+        _maybe("meets_target", _FLAG),
+        _maybe("meets_target_axes", AXES),
+        _maybe("meets_target_reason", _TEXT),
         _some("warnings", _many(_TEXT)),
         _some("points_measured", _COUNT),
         _some("points_skipped", _COUNT),
@@ -247,6 +252,15 @@ _FIELDS: Mapping[str, Sequence[Any]] = {
         _some("input_shapes", _TEXT),
         _some("output_shapes", _TEXT),
         _some("is_complete", _FLAG),
+    ),
+    "work": (
+        *_KEY,
+        *_AT,
+        _maybe("op_type", _TEXT),
+        _maybe("executions", _INT),
+        _maybe("flops", _REAL),
+        _maybe("moved_bytes", _REAL),
+        _maybe("reason", _TEXT),
     ),
     "cold": (
         *_KEY,

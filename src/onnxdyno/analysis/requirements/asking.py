@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from onnxdyno.analysis.prediction.ceilings import DTYPES
-from onnxdyno.analysis.requirements.records import MARKETS, Aim, Goal, Target
+from onnxdyno.analysis.requirements.records import CPU, MARKETS, Aim, Goal, Target
 from onnxdyno.domain.axes import Role
 from onnxdyno.domain.errors import SpecError
 from onnxdyno.domain.models import Signature
@@ -13,6 +13,7 @@ from onnxdyno.domain.text import printable
 from onnxdyno.hardware.catalogue import MARKETS as KNOWN_MARKETS
 from onnxdyno.hardware.lookup import Catalogue
 
+_MARKETS = (*KNOWN_MARKETS, CPU)
 _DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "int8/QDQ": "int8", "int8": "int8"}
 
 
@@ -40,9 +41,9 @@ class Asked:
             value = getattr(self, name)
             if value is not None and not (isfinite(value) and value > 0):
                 raise SpecError(f"{name} is {value}. Give a number above 0.")
-        unknown = next((each for each in self.markets if each not in KNOWN_MARKETS), None)
+        unknown = next((each for each in self.markets if each not in _MARKETS), None)
         if unknown is not None:
-            raise SpecError(f"market {printable(unknown)!r} is not known. Give one of {', '.join(KNOWN_MARKETS)}.")
+            raise SpecError(f"market {printable(unknown)!r} is not known. Give one of {', '.join(_MARKETS)}.")
         if self.best_by not in list(Aim):
             raise SpecError(f"best by {printable(self.best_by)!r} is not known. Give one of {', '.join(Aim)}.")
         if self.dtype is not None and self.dtype not in DTYPES:

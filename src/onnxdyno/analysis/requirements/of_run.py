@@ -1,23 +1,22 @@
 """The tiers of a run that was just measured: its own device as measured, others as its profile allows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from onnxdyno.analysis.choices import target_of
 from onnxdyno.analysis.nodes import device_times
 from onnxdyno.analysis.prediction import ProfileNode, spread
 from onnxdyno.analysis.requirements import tiers, without
-from onnxdyno.analysis.requirements.arithmetic import arithmetic_nodes
+from onnxdyno.analysis.requirements.arithmetic import nodes_at
 from onnxdyno.analysis.requirements.asking import dtype_of
+from onnxdyno.analysis.requirements.here import against
 from onnxdyno.analysis.requirements.records import Goal, Load, MeasuredOn, Target
 from onnxdyno.domain.devices import DeviceKind
-from onnxdyno.domain.findings import Choice, NodeFinding, PointFinding, ProfileFinding, Tier
+from onnxdyno.domain.findings import Choice, MeasuredHere, NodeFinding, PointFinding, ProfileFinding, Tier
 from onnxdyno.domain.numbers import plain
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.hardware.catalogue import find_accelerator
 from onnxdyno.hardware.lookup import Catalogue
-
-MOST_UNMATCHED = 0.05
-"""Of a profile's time without FLOPs or bytes, beyond which arithmetic alone would say too little."""
 
 
 def tiers_of(
@@ -28,29 +27,70 @@ def tiers_of(
     catalogue: Catalogue,
 ) -> tuple[Tier, ...]:
     """Minimum for the base point; recommended and optimal for the best batch, or the base where there is none."""
-    by_point = {each.point: each for each in points if each.state.is_measured}
-    base = by_point.get(run.plan.base)
+    base = _base(run, points)
     if base is None:
         lost = Load(sizes=run.plan.base.sizes, items=1, evidence=f"run {run.origin.run_id}")
-        reason = f"the first point, {run.plan.base.key}, was not measured"
-        return without(("minimum", "recommended", "optimal"), reason, lost)
-    wanted = base if best_batch.point is None else by_point.get(best_batch.point, base)
+        return without(("minimum", "recommended", "optimal"), _unmeasured(run), lost)
+    wanted = _wanted(base, points, best_batch)
+    goal = Goal(catalogue=catalogue, target=_target(run), dtype=dtype_of(run.signature.precision))
+    return tiers(_load(run, base, profiles), _load(run, wanted, profiles), goal)
+
+
+def here_of(run: BenchmarkRun, points: Sequence[PointFinding], best_batch: Choice) -> MeasuredHere:
+    """The run's own device against the target, at the point of the recommended tier."""
+    base, device = _base(run, points), run.plan.device
+    wanted = None if base is None else _wanted(base, points, best_batch)
+    found = MeasuredHere(
+        run_id=run.origin.run_id,
+        device_name=device.name,
+        device_kind=device.kind.value,
+        device_memory_bytes=device.memory_bytes,
+        threads=run.plan.threads,
+        sizes=run.plan.base.sizes,
+        meets=None,
+        reason=_unmeasured(run),
+        peak_memory_reason=_unmeasured(run),
+    )
+    if wanted is None:
+        return found
+    measured = replace(
+        found,
+        threads=wanted.point.threads or run.plan.threads,
+        sizes=wanted.point.sizes,
+        state=wanted.state.value,
+        latency_ns=wanted.p50_ns,
+        peak_memory_bytes=wanted.peak_memory_bytes,
+        peak_memory_reason=wanted.peak_memory_reason,
+    )
+    return against(_target(run), measured)
+
+
+def _base(run: BenchmarkRun, points: Sequence[PointFinding]) -> PointFinding | None:
+    return next((each for each in points if each.point == run.plan.base and each.state.is_measured), None)
+
+
+def _wanted(base: PointFinding, points: Sequence[PointFinding], best_batch: Choice) -> PointFinding:
+    return next((each for each in points if each.point == best_batch.point and each.state.is_measured), base)
+
+
+def _unmeasured(run: BenchmarkRun) -> str:
+    return f"the first point, {run.plan.base.key}, was not measured"
+
+
+def _target(run: BenchmarkRun) -> Target | None:
     target_ns = target_of(run.plan)
     asked = f"p50 within {plain((target_ns or 0) / 1e6)} ms"
-    goal = Goal(
-        catalogue=catalogue,
-        target=None if target_ns is None else Target(most_ns=target_ns, asked=asked),
-        dtype=dtype_of(run.signature.precision),
-    )
-    return tiers(_load(run, base, profiles), _load(run, wanted, profiles), goal)
+    return None if target_ns is None else Target(most_ns=target_ns, asked=asked)
 
 
 def _load(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding]) -> Load:
     profile = next((each for each in profiles if each.point.sizes == at.point.sizes), None)
+    profiled = profile.nodes if profile is not None else ()
+    work = next((each for each in run.arithmetic if each.sizes == at.point.sizes), None)
     where = f"run {run.origin.run_id}, {at.point.key}"
     device = run.plan.device
     own = find_accelerator(device.name, device.memory_bytes) if device.kind is DeviceKind.CUDA else None
-    nodes, reason, what = _nodes(run, at, profile, where)
+    nodes, reason, what = nodes_at(work, profiled, where)
     dtype = dtype_of(run.signature.precision)
     measured = {}
     if own is not None:
@@ -58,7 +98,7 @@ def _load(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding
             device_id=own.id,
             latency_ns=at.p50_ns,
             evidence=f"{where}: p50 measured",
-            nodes=() if profile is None else timed_nodes(profile.nodes, own.id, at.p50_ns.value, dtype),
+            nodes=timed_nodes(profiled, own.id, at.p50_ns.value, dtype),
             peak_bytes=at.peak_memory_bytes,
         )
     return Load(
@@ -73,18 +113,6 @@ def _load(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding
         host_peak_bytes=at.peak_memory_bytes if device.kind is DeviceKind.CPU else None,
         measured=measured,
     )
-
-
-def _nodes(
-    run: BenchmarkRun, at: PointFinding, profile: ProfileFinding | None, where: str
-) -> tuple[tuple[ProfileNode, ...], str | None, str]:
-    """The file's own arithmetic at this point where it was kept, else that of the profiled nodes; and which it is."""
-    cost = next((each for each in run.costs if each.sizes == at.point.sizes and each.nodes), None)
-    if cost is not None:
-        found, reason = arithmetic_nodes(cost)
-        return found, reason, f"arithmetic of the file's {len(found)} nodes"
-    found, reason = work_nodes(profile.nodes if profile is not None else (), where)
-    return found, reason, f"arithmetic of the {len(found)} profiled nodes"
 
 
 def timed_nodes(
@@ -106,26 +134,3 @@ def timed_nodes(
     if all(each.latency_ns is not None for each in timed):
         return timed
     return () if total_ns is None else spread(timed, device_id, total_ns, dtype=dtype)
-
-
-def work_nodes(nodes: Sequence[NodeFinding], where: str) -> tuple[tuple[ProfileNode, ...], str | None]:
-    """What the profiled nodes compute and move, without their times; empty with a reason where too much is unknown."""
-    if not nodes:
-        return (), f"{where} has no profile"
-    known = [each for each in nodes if _is_known(each)]
-    lost = sum(each.share for each in nodes if not _is_known(each))
-    if lost > MOST_UNMATCHED:
-        return (), f"{lost:.0%} of the profiled time of {where} has no FLOPs or bytes: give the model's file"
-    return tuple(
-        ProfileNode(
-            kind=each.node.op_type,
-            flops=float(each.work.flops or 0),
-            bytes=float((each.work.read_bytes or 0) + (each.work.written_bytes or 0)),
-            latency_ns=None,
-        )
-        for each in known
-    ), None
-
-
-def _is_known(each: NodeFinding) -> bool:
-    return None not in (each.work.flops, each.work.read_bytes, each.work.written_bytes)

@@ -14,6 +14,9 @@ from onnxdyno.hardware.records import Accelerator
 MARKETS = ("datacenter", "workstation", "desktop")
 """Whose devices are considered unless asked: no laptops, no edge boards (their memory is shared with the host)."""
 
+CPU = "cpu"
+"""What may be asked for beside the catalogue's markets of GPUs: it has no candidates, and the tiers say why."""
+
 USABLE_SHARE = LEAST_VISIBLE_SHARE
 """What a driver leaves of the nominal memory, at least: 0.92 of it on a T4 with ECC."""
 
@@ -79,6 +82,8 @@ class Load:
     """On GPUs, by id: they pin what is predicted for others."""
     hosts: Mapping[str, MeasuredOn] = field(default_factory=dict)
     """On CPUs of the catalogue, by id: of use for other CPUs only."""
+    ran_out: Mapping[str, str] = field(default_factory=dict)
+    """GPUs, by id, on which this point did not fit when it was run, with the run that says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

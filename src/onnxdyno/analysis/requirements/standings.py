@@ -82,6 +82,8 @@ def _evidence(load: Load, found: Prediction) -> str:
 
 def _needed(load: Load, device: Accelerator, goal: Goal) -> tuple[int | None, str]:
     """The upper bound of the memory, and how it is known or why it is not."""
+    if device.id in load.ran_out and device.id not in load.measured:
+        return None, f"it ran out of memory in {load.ran_out[device.id]}"
     measured = [each for each in load.measured.values() if each.peak_bytes is not None]
     own = next((each for each in measured if each.device_id == device.id), measured[0] if measured else None)
     activation_bytes = load.activation_bytes

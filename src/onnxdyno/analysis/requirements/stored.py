@@ -5,14 +5,16 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from onnxdyno.analysis.requirements.arithmetic import nodes_at
 from onnxdyno.analysis.requirements.asking import dtype_of
-from onnxdyno.analysis.requirements.of_run import timed_nodes, work_nodes
-from onnxdyno.analysis.requirements.records import Load, MeasuredOn
+from onnxdyno.analysis.requirements.here import against
+from onnxdyno.analysis.requirements.of_run import timed_nodes
+from onnxdyno.analysis.requirements.records import Load, MeasuredOn, Target
 from onnxdyno.domain.axes import AxisSizes, axis_sizes, describe
-from onnxdyno.domain.cost import NodeWork
+from onnxdyno.domain.cost import NodeWork, PointWork
 from onnxdyno.domain.errors import SpecError
-from onnxdyno.domain.findings import Estimate, NodeFinding
-from onnxdyno.domain.outcomes import NodeTiming
+from onnxdyno.domain.findings import Estimate, MeasuredHere, NodeFinding
+from onnxdyno.domain.outcomes import NodeTiming, PointState
 from onnxdyno.domain.text import printable
 from onnxdyno.hardware.catalogue import find_accelerator, find_cpu
 
@@ -22,11 +24,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:
-    """The rows of one run; points are those that carry numbers, of its first variant, one call at a time."""
+    """The rows of one run, of its first variant, one call at a time: `points` carry numbers, `unmeasured` none.
+
+    `work` is the arithmetic of its points; runs of older versions have none in their tables.
+    """
 
     run: Row
     points: tuple[Row, ...]
     nodes: tuple[Row, ...]
+    unmeasured: tuple[Row, ...] = ()
+    work: tuple[PointWork, ...] = ()
 
     @property
     def name(self) -> str:
@@ -41,33 +48,49 @@ class StoredRun:
         found = find_accelerator(self.run["device_name"], self.run["device_memory_bytes"])
         return None if found is None else found.id
 
+    def work_at(self, sizes: AxisSizes) -> PointWork | None:
+        """What one call there computes and moves, as far as it was stored."""
+        return next((each for each in self.work if each.sizes == sizes), None)
+
+    @property
+    def counted(self) -> tuple[Row, ...]:
+        """Points without numbers whose arithmetic is known."""
+        known = {each.sizes for each in self.work if each.classes}
+        return tuple(row for row in self.unmeasured if sizes_of(row) in known)
+
 
 def sizes_of(row: Row) -> AxisSizes:
     """Axes of a row; Arrow gives a map as pairs."""
     return axis_sizes(dict(row["axes"]))
 
 
-def wanted_sizes(stored: StoredRun, asked: Mapping[str, int]) -> AxisSizes:
-    """The smallest measured point with these columns (`batch`, `height_px`…). Raises `SpecError` if there is none."""
-    fitting = [row for row in stored.points if all(row[column] == size for column, size in asked.items())]
-    if not fitting:
-        has = ", ".join(describe(sizes_of(row)) for row in stored.points[:8]) or "nothing measured"
-        wanted = " ".join(f"{column}={size}" for column, size in asked.items())
-        raise SpecError(f"{stored.name} has no point with {wanted} (it has: {has}). Give the model's file as well.")
-    return min((sizes_of(row) for row in fitting), key=lambda sizes: prod(size for _, size in sizes))
+def point_with(runs: Sequence[StoredRun], asked: Mapping[str, int]) -> tuple[StoredRun, AxisSizes]:
+    """The smallest point with these columns (`batch`, `height_px`…) of the first run that measured one.
+
+    Else of the first that has arithmetic there. Raises `SpecError` if none has.
+    """
+    measured = [(each, each.points) for each in runs]
+    for each, rows in (*measured, *((each, each.counted) for each in runs)):
+        fitting = [row for row in rows if all(row[column] == size for column, size in asked.items())]
+        if fitting:
+            return each, min((sizes_of(row) for row in fitting), key=lambda sizes: prod(size for _, size in sizes))
+    first = runs[0]
+    has = ", ".join(describe(sizes_of(row)) for row in first.points[:8]) or "nothing measured"
+    wanted = " ".join(f"{column}={size}" for column, size in asked.items())
+    raise SpecError(f"{first.name} has no point with {wanted} (it has: {has}). Give the model's file as well.")
 
 
 def load_of(stored: StoredRun, sizes: AxisSizes) -> Load:
-    """The load at a measured point by the run's own rows alone."""
-    point = _at(stored.points, sizes)
+    """The load at a point by the run's own rows alone: its stored arithmetic, else that of the profiled nodes."""
+    point = _at((*stored.points, *stored.unmeasured), sizes)
     if point is None:
         raise SpecError(f"{stored.name} has no point {describe(sizes)}. Give the model's file as well.")
     where = f"{stored.name}, {describe(sizes)}"
-    nodes, reason = work_nodes(_nodes_at(stored, sizes), where)
+    nodes, reason, what = nodes_at(stored.work_at(sizes), _nodes_at(stored, sizes), where)
     return Load(
         sizes=sizes,
-        items=point["items"] or 1,
-        evidence=f"{where}: arithmetic of the profiled nodes, not their times",
+        items=point["items" if point["p50_ms"] is not None else "batch"] or 1,
+        evidence=f"{where}: {what}, as this run has no times for these GPUs",
         nodes=nodes,
         nodes_reason=reason,
         weights_bytes=stored.run["weight_bytes"],
@@ -76,14 +99,39 @@ def load_of(stored: StoredRun, sizes: AxisSizes) -> Load:
     )
 
 
+def here_of(stored: StoredRun, sizes: AxisSizes, target: Target | None) -> MeasuredHere:
+    """The run's own device against the target at this point, as it was measured."""
+    run, point = stored.run, _at(stored.points, sizes)
+    lost = _at(stored.unmeasured, sizes)
+    nothing = f"{stored.name} has no number at this point" + ("" if lost is None else f" ({lost['state']})")
+    found = MeasuredHere(
+        run_id=run["run_id"],
+        device_name=run["device_name"],
+        device_kind=run["device_kind"],
+        device_memory_bytes=run["device_memory_bytes"],
+        threads=run["threads"],
+        sizes=sizes,
+        meets=None,
+        reason=nothing,
+        state=point and point["state"],
+        latency_ns=Estimate(value=None, reason=nothing) if point is None else _latency(point),
+        peak_memory_bytes=point and point["peak_memory_bytes"],
+        peak_memory_reason=nothing if point is None else point["peak_memory_reason"],
+    )
+    return against(target, found)
+
+
 def with_measured(load: Load, stored: Sequence[StoredRun]) -> Load:
     """The load with what runs measured at its point: GPUs pin the prediction, a CPU bounds memory only."""
-    measured, hosts = dict(load.measured), dict(load.hosts)
+    measured, hosts, ran_out = dict(load.measured), dict(load.hosts), dict(load.ran_out)
     host_bytes = load.host_peak_bytes
     unused = []
     for each in stored:
         point = _at(each.points, load.sizes)
         if point is None:
+            lost = _at(each.unmeasured, load.sizes)
+            if each.gpu_id is not None and lost is not None and lost["state"] == PointState.OOM:
+                ran_out[each.gpu_id] = each.name
             unused.append(f"{each.name} has no number at this point")
         elif each.run["device_kind"] == "cpu":
             host_bytes = max(host_bytes or 0, point["peak_memory_bytes"] or 0) or None
@@ -94,24 +142,31 @@ def with_measured(load: Load, stored: Sequence[StoredRun]) -> Load:
         else:
             unused.append(f"{each.name} is of {printable(each.run['device_name'])}, which the catalogue does not know")
     evidence = "; ".join((load.evidence, *unused))
-    return replace(load, measured=measured, hosts=hosts, host_peak_bytes=host_bytes, evidence=evidence)
+    return replace(
+        load, measured=measured, hosts=hosts, ran_out=ran_out, host_peak_bytes=host_bytes, evidence=evidence
+    )
 
 
 def _measured(stored: StoredRun, point: Row, device_id: str) -> MeasuredOn:
     sizes = sizes_of(point)
+    threads = f" with {stored.run['threads']} threads" if stored.run["device_kind"] == "cpu" else ""
+    latency = _latency(point)
+    return MeasuredOn(
+        device_id=device_id,
+        latency_ns=latency,
+        evidence=f"{stored.name}, {describe(sizes)}: p50 measured{threads}",
+        nodes=timed_nodes(_nodes_at(stored, sizes), device_id, latency.value, dtype_of(stored.run["precision"])),
+        peak_bytes=point["peak_memory_bytes"],
+    )
+
+
+def _latency(point: Row) -> Estimate:
     value, low, high = (point[f"p50_ms{end}"] for end in ("", "_low", "_high"))
-    latency = Estimate(
+    return Estimate(
         value=None if value is None else value * _NS,
         low=None if low is None else low * _NS,
         high=None if high is None else high * _NS,
         reason=point["p50_reason"],
-    )
-    return MeasuredOn(
-        device_id=device_id,
-        latency_ns=latency,
-        evidence=f"{stored.name}, {describe(sizes)}: p50 measured",
-        nodes=timed_nodes(_nodes_at(stored, sizes), device_id, latency.value, dtype_of(stored.run["precision"])),
-        peak_bytes=point["peak_memory_bytes"],
     )
 
 

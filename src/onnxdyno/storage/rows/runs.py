@@ -91,7 +91,7 @@ def _device(run: BenchmarkRun) -> dict[str, Any]:
 
 def _answers(signature: Signature, findings: Findings) -> dict[str, Any]:
     batch, resolution, sequence = findings.best_batch, findings.largest_resolution, findings.largest_sequence
-    largest, knee = findings.largest_batch, findings.knee
+    largest, knee, here = findings.largest_batch, findings.knee, findings.here
     return {
         "best_batch": _chosen(signature, batch, Role.BATCH),
         "best_batch_axes": batch.point.sizes if batch.point else None,
@@ -109,6 +109,9 @@ def _answers(signature: Signature, findings: Findings) -> dict[str, Any]:
         "largest_sequence": _chosen(signature, sequence, Role.SEQUENCE),
         "largest_sequence_axes": sequence.point.sizes if sequence.point else None,
         "largest_sequence_reason": sequence.reason,
+        "meets_target": here and here.meets,
+        "meets_target_axes": here and here.sizes,
+        "meets_target_reason": here and here.reason,
     }
 
 

@@ -14,6 +14,7 @@ from onnxdyno.storage.rowtypes.points import PointRow, SampleRow
 from onnxdyno.storage.rowtypes.readings import ColdRow, MemoryRow, TelemetryRow
 from onnxdyno.storage.rowtypes.requirements import RequirementRow
 from onnxdyno.storage.rowtypes.runs import RunRow
+from onnxdyno.storage.rowtypes.work import WorkRow
 
 __all__ = [
     "Axes",
@@ -32,6 +33,7 @@ __all__ = [
     "SampleRow",
     "TelemetryRow",
     "Texts",
+    "WorkRow",
 ]
 
-Row = RunRow | PointRow | SampleRow | NodeRow | ColdRow | MemoryRow | TelemetryRow | RequirementRow
+Row = RunRow | PointRow | SampleRow | NodeRow | WorkRow | ColdRow | MemoryRow | TelemetryRow | RequirementRow

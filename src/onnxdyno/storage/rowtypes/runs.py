@@ -67,6 +67,11 @@ class RunRow:
     largest_sequence: Annotated[int | None, "Largest sequence under the target."]
     largest_sequence_axes: Annotated[Axes | None, "The point of that answer, every dynamic axis."]
     largest_sequence_reason: Annotated[str, "How that was chosen, or why it is null."]
+    meets_target: Annotated[
+        bool | None, "Whether this device, measured, meets the latency target by the whole interval; null = not shown."
+    ]
+    meets_target_axes: Annotated[Axes | None, "The point of that answer (that of the recommended tier)."]
+    meets_target_reason: Annotated[str | None, "What was measured there against the target, or why nothing is shown."]
     warnings: Annotated[tuple[str, ...], "What a reader must know of the results."]
     points_measured: Annotated[int, "Rows of `points` that carry numbers."]
     points_skipped: Annotated[int, "Rows of `points` that carry only a state and a reason."]
