@@ -250,7 +250,8 @@ def test_a_run_of_an_older_version_abstains_in_one_line_where_it_was_not_profile
     file.unlink()
     at_base = tier(told("--run", "S1", "--results", results, "--target-latency-ms", "900"), "recommended")
     assert "profiled nodes" in at_base["evidence"]
-    beside = tier(told("--run", "S1", "--results", results, "--batch", "8", "--target-latency-ms", "900"), "recommended")
+    asked = ("--run", "S1", "--results", results, "--batch", "8", "--target-latency-ms", "900")
+    beside = tier(told(*asked), "recommended")
     assert beside["device_id"] is None
     assert "neither arithmetic nor a profile in the tables: give the model's file" in beside["reason"]
     done = ran("--run", "S1", "--results", results, "--batch", "64")

@@ -29,7 +29,9 @@ Bound = Annotated[
 BestBy = Annotated[str, typer.Option("--best-by", help="Optimal is best by throughput, latency, price or watt.")]
 Markets = Annotated[
     list[str] | None,
-    typer.Option("--market", help="datacenter, workstation, desktop, laptop, edge; cpu says why none.", show_default="first three"),
+    typer.Option(
+        "--market", help="datacenter, workstation, desktop, laptop, edge; cpu says why none.", show_default="first three"
+    ),
 ]
 On = Annotated[str | None, typer.Option("--on", help="Also the largest resolution for the target on this device.")]
 Dtype = Annotated[str | None, typer.Option(help="fp32 (TF32 off), tf32, fp16, bf16, int8.", show_default="the model's")]

@@ -29,7 +29,7 @@ class Answers:
 
 
 def requirements_document(answers: Answers) -> Document:
-    """Tiers, what runs measured on their own devices, instance, cost and, where asked, resolution; a null has a reason."""
+    """Tiers, what was measured on runs' own devices, instance, cost, where asked resolution; a null has its reason."""
     reasons = {"resolution": "no device was named for it (--on)"} if answers.resolution is None else {}
     if not answers.measured_here:
         reasons["measured_here"] = "no run was given (--run)"
