@@ -8,6 +8,7 @@ import pytest
 import factories as make
 from onnxdyno.analysis.requirements.arithmetic import MOST_EXECUTIONS, as_nodes, nodes_at, point_work
 from onnxdyno.app.counting import counted, kept
+from onnxdyno.domain.axes import axis_sizes
 from onnxdyno.domain.cost import Cost, Count, NodeCost, NodeWork, PointWork, WorkClass
 from onnxdyno.domain.findings import NodeFinding
 from onnxdyno.graphs.reading import load
@@ -95,7 +96,9 @@ def test_every_planned_point_is_counted_but_of_a_huge_graph_the_first_alone(node
     path = CASES / "nhwc_dynamic.onnx"
     signature = replace(read_signature(path), node_count=nodes)
     names = [axis.name for axis in signature.axes if axis.size is None]
-    points = tuple(make.point(**dict.fromkeys(names, 32) | {names[0]: batch}) for batch in (1, 2))
+    points = tuple(
+        replace(make.point(batch=1), sizes=axis_sizes(dict.fromkeys(names, 32) | {names[0]: batch})) for batch in (1, 2)
+    )
     planned = make.plan(points, model=load(path))
     run = counted(make.benchmark_run(tuple(map(make.measured, points)), plan=planned, signature=signature, profiles=()))
     assert [each.sizes for each in run.arithmetic] == [each.sizes for each in points]

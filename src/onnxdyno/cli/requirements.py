@@ -30,7 +30,9 @@ BestBy = Annotated[str, typer.Option("--best-by", help="Optimal is best by throu
 Markets = Annotated[
     list[str] | None,
     typer.Option(
-        "--market", help="datacenter, workstation, desktop, laptop, edge; cpu says why none.", show_default="first three"
+        "--market",
+        help="datacenter, workstation, desktop, laptop, edge; cpu says why none.",
+        show_default="first three",
     ),
 ]
 On = Annotated[str | None, typer.Option("--on", help="Also the largest resolution for the target on this device.")]

@@ -170,7 +170,9 @@ def _tiers(findings: Findings) -> str:
     )
     said = [*((tier.tier, tier.reason) for tier in findings.tiers), *map(here_line, heres(findings))]
     told = [f"<li><b>{safe.html(label)}</b> {safe.html(text)}</li>" for label, text in said]
-    return _table_section(short, told, frozenset(each.reason for each in (*findings.tiers, *heres(findings))))
+    return _table_section(
+        short, told, frozenset([*(tier.reason for tier in findings.tiers), *(each.reason for each in heres(findings))])
+    )
 
 
 def _warnings(findings: Findings) -> str:

@@ -85,7 +85,7 @@ def here_line(here: MeasuredHere) -> tuple[str, str]:
 
 def tiers_grid(tiers: Sequence[Tier], here: Sequence[MeasuredHere] = ()) -> Grid:
     """Minimum, recommended, optimal, then what was measured here; an abstention is a dash with its reason."""
-    latencies = [each.latency_ns for each in (*tiers, *here)]
+    latencies = [*(tier.latency_ns for tier in tiers), *(each.latency_ns for each in here)]
     unit = units.latency_unit([each.high or each.value for each in latencies])
     columns = (
         Column(title="tier"),

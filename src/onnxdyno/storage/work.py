@@ -21,10 +21,10 @@ def _row(run: BenchmarkRun, point: PointWork, found: WorkClass | None) -> WorkRo
         device_class=run.plan.device.device_class,
         model_sha256=run.plan.model.ref.sha256,
         **at(run.signature, point.sizes),
-        op_type=found and found.op_type,
-        executions=found and found.count,
-        flops=found and found.flops,
-        moved_bytes=found and found.moved_bytes,
+        op_type=None if found is None else found.op_type,
+        executions=None if found is None else found.count,
+        flops=None if found is None else found.flops,
+        moved_bytes=None if found is None else found.moved_bytes,
         reason=None if found is not None else point.reason,
     )
 

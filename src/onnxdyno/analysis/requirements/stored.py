@@ -113,9 +113,9 @@ def here_of(stored: StoredRun, sizes: AxisSizes, target: Target | None) -> Measu
         sizes=sizes,
         meets=None,
         reason=nothing,
-        state=point and point["state"],
+        state=None if point is None else point["state"],
         latency_ns=Estimate(value=None, reason=nothing) if point is None else _latency(point),
-        peak_memory_bytes=point and point["peak_memory_bytes"],
+        peak_memory_bytes=None if point is None else point["peak_memory_bytes"],
         peak_memory_reason=nothing if point is None else point["peak_memory_reason"],
     )
     return against(target, found)
@@ -142,9 +142,7 @@ def with_measured(load: Load, stored: Sequence[StoredRun]) -> Load:
         else:
             unused.append(f"{each.name} is of {printable(each.run['device_name'])}, which the catalogue does not know")
     evidence = "; ".join((load.evidence, *unused))
-    return replace(
-        load, measured=measured, hosts=hosts, ran_out=ran_out, host_peak_bytes=host_bytes, evidence=evidence
-    )
+    return replace(load, measured=measured, hosts=hosts, ran_out=ran_out, host_peak_bytes=host_bytes, evidence=evidence)
 
 
 def _measured(stored: StoredRun, point: Row, device_id: str) -> MeasuredOn:
