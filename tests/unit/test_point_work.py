@@ -77,7 +77,7 @@ def test_the_files_arithmetic_comes_before_that_of_the_profile_and_neither_is_a_
     known = NodeWork(flops=10, read_bytes=10, written_bytes=10, basis="name")
     profiled = (NodeFinding(node=make.node(), share=1.0, work=known),)
     assert nodes_at(work(1, RELU), profiled, "run R")[2] == "arithmetic of the file's 2 nodes"
-    assert nodes_at(work(reason="not known"), profiled, "run R")[2] == "arithmetic of the 1 profiled nodes"
+    assert nodes_at(work(reason="not known"), profiled, "run R")[2] == "arithmetic of the profiled nodes (1)"
     assert nodes_at(work(reason="not known"), (), "run R")[:2] == ((), "not known")
     assert "run R has neither arithmetic nor a profile" in (nodes_at(None, (), "run R")[1] or "")
 

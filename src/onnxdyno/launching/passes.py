@@ -167,7 +167,8 @@ class Passes:
                 self.deadline_ns += rested_ns - now_ns
                 now_ns = rested_ns
         self.begun = (launch, now_ns)
-        self.timed_from_ns = self.timed_from_ns or now_ns
+        if self.timed_from_ns is None:
+            self.timed_from_ns = now_ns
 
     def launches_span_s(self) -> float | None:
         """Since the first launch began; None if there was none, or some of the timing is of an earlier attempt."""

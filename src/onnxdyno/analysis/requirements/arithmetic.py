@@ -47,7 +47,7 @@ def nodes_at(
         return found, None, f"arithmetic of the file's {len(found)} nodes"
     found, reason = _of_profile(profiled, where)
     if found:
-        return found, None, f"arithmetic of the {len(found)} profiled nodes"
+        return found, None, f"arithmetic of the profiled nodes ({len(found)})"
     return (), work.reason if work is not None else reason, "memory alone"
 
 

@@ -85,7 +85,7 @@ def load_of(stored: StoredRun, sizes: AxisSizes) -> Load:
     point = _at((*stored.points, *stored.unmeasured), sizes)
     if point is None:
         raise SpecError(f"{stored.name} has no point {describe(sizes)}. Give the model's file as well.")
-    where = f"{stored.name}, {describe(sizes)}"
+    where = f"{stored.name}, {point['variant']} {describe(sizes)}"
     nodes, reason, what = nodes_at(stored.work_at(sizes), _nodes_at(stored, sizes), where)
     return Load(
         sizes=sizes,
@@ -152,7 +152,7 @@ def _measured(stored: StoredRun, point: Row, device_id: str) -> MeasuredOn:
     return MeasuredOn(
         device_id=device_id,
         latency_ns=latency,
-        evidence=f"{stored.name}, {describe(sizes)}: p50 measured{threads}",
+        evidence=f"{stored.name}, {point['variant']} {describe(sizes)}: p50 measured{threads}",
         nodes=timed_nodes(_nodes_at(stored, sizes), device_id, latency.value, dtype_of(stored.run["precision"])),
         peak_bytes=point["peak_memory_bytes"],
     )
