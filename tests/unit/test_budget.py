@@ -52,6 +52,12 @@ def test_quick_points_get_what_they_can_use_and_no_more() -> None:
     assert shares == {SMALL: budget.WANTED_NS + 60 * 1000, MIDDLE: budget.WANTED_NS + 60 * 8000}
 
 
+def test_a_launch_in_which_no_point_comes_first_serves_all_alike() -> None:
+    calls_ns = {SMALL: 1000, MIDDLE: 1000, LARGE: 1000}
+    shares = budget.share_out((SMALL, MIDDLE, LARGE), calls_ns, 3 * SECOND, None)
+    assert set(shares.values()) == {SECOND}
+
+
 def test_what_quick_points_leave_goes_to_the_slow() -> None:
     shares = budget.share_out((LARGE, SMALL), {SMALL: 0, LARGE: SECOND}, 20 * SECOND, MIDDLE)
     assert shares == {SMALL: 8 * SECOND, LARGE: 12 * SECOND}

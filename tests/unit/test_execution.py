@@ -127,6 +127,34 @@ def test_timing_measures_every_point_in_the_order_it_was_asked() -> None:
     assert two.state is PointState.OK
 
 
+def unsteady(clock: Ticks) -> FakeModel:
+    """A model whose calls at a batch of two take 20 or 40 ms in turn: no budget makes their median precise."""
+    turns = count()
+
+    def act(feeds: dict[str, Any]) -> Sequence[tuple[str, Any]]:
+        if len(feeds["x"]) == 2:
+            for _ in range(1 + 2 * (next(turns) % 2)):
+                clock()
+        return double(feeds)
+
+    return FakeModel(act)
+
+
+def test_what_a_turn_leaves_of_its_time_the_next_may_use_up_to_twice_its_own() -> None:
+    def taken_s(*points: Point) -> float:
+        clock = Ticks()
+        turns = tuple(Turn(point=each, budget_ns=5 * SECOND) for each in points)
+        events = said(asked(Pass.TIMING, turns=turns), unsteady(clock), clock=clock)
+        last = [event for event in events if isinstance(event, Measured)][-1]
+        assert (last.point, last.state) == (TWO, PointState.UNCONVERGED)
+        return (sum(last.warm_up_ns) + sum(last.samples_ns)) / SECOND
+
+    alone_s = taken_s(TWO)
+    assert alone_s < 5
+    assert 1.2 * alone_s < taken_s(ONE, TWO) < 10
+    assert 1.8 * alone_s < taken_s(ONE, ONE, FOUR, TWO) < 10
+
+
 def test_a_shape_is_cold_only_once_in_a_process_whatever_variant_came_first() -> None:
     warm = replace(ONE, variant=Variant.E2E)
     loading = count()

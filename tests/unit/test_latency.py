@@ -292,6 +292,35 @@ def test_a_point_is_as_good_as_its_worst_launch_and_says_which(
         assert got.reason == f"launch {states.index(worst) + 1}: {worst.value} it was."
 
 
+def short(launch: int, count: int) -> Measured:
+    """A steady, precise launch that the budget ended before it had its share of runs and time; calls of 10 ms."""
+    return make.measured(
+        ONE, (10_000_000,) * count, launch=launch, state=PointState.UNCONVERGED, reason="short.", is_short=True
+    )
+
+
+def long_enough(launch: int, count: int) -> Measured:
+    return make.measured(ONE, (10_000_000,) * count, launch=launch)
+
+
+def test_a_short_launch_does_no_harm_where_all_together_have_the_runs_and_the_time() -> None:
+    got = finding([long_enough(1, 60), short(2, 10), long_enough(3, 60)])
+    assert (got.state, got.reason, got.n) == (PointState.OK, None, 130)
+
+
+def test_short_launches_that_have_too_little_together_are_unconverged() -> None:
+    got = finding([long_enough(1, 40), short(2, 10), long_enough(3, 40)])
+    assert got.state is PointState.UNCONVERGED
+    assert "in 1 of 3 launches (steady runs: 40, 10, 40)" in (got.reason or "")
+
+
+def test_a_launch_without_a_steady_state_is_not_made_good_by_the_others() -> None:
+    cut = make.measured(ONE, (10_000_000,) * 50, launch=2, state=PointState.UNCONVERGED, reason="before a steady state")
+    got = finding([long_enough(1, 60), cut, short(3, 10)])
+    assert got.state is PointState.UNCONVERGED
+    assert "in 1 of 3 launches" in (got.reason or "")
+
+
 def test_flags_of_all_launches_are_kept() -> None:
     got = finding([make.measured(ONE), make.measured(ONE, launch=2, flags=(Flag.NON_FINITE,))])
     assert got.flags == (Flag.NON_FINITE,)

@@ -100,3 +100,12 @@ def test_samples_are_taken_in_once_however_they_come(window: int) -> None:
     _, n = grown(stop, samples, window)
     assert n % window == 0
     assert stop._ordered == sorted(samples[:n])
+
+
+def test_a_deadline_that_left_precise_samples_too_few_is_told_apart_from_one_that_left_them_wide() -> None:
+    few, _ = grown(rule(deadline_ns=5), [100] * 20, 20, now_ns=5)
+    wide, _ = grown(rule(deadline_ns=5), [100, 140] * 10, 20, now_ns=5)
+    assert few is not None
+    assert wide is not None
+    assert (few.state, few.is_short) == (PointState.UNCONVERGED, True)
+    assert (wide.state, wide.is_short) == (PointState.UNCONVERGED, False)

@@ -6,7 +6,7 @@ from statistics import median
 from onnxdyno.analysis.autocorrelation import n_eff, tail_n_eff
 from onnxdyno.domain.findings import Estimate, PointFinding
 from onnxdyno.domain.outcomes import WORST_FIRST, Flag, Measured, MemoryReading, PointState, Skipped
-from onnxdyno.domain.plan import BenchmarkPlan, Point
+from onnxdyno.domain.plan import BenchmarkPlan, Point, Protocol
 from onnxdyno.intervals import interval_ranks, interval_shares, quantile, t_interval
 
 ONE_LAUNCH = "one launch: what differs between launches is unknown; ask for two or more"
@@ -161,10 +161,16 @@ def batch_of(point: Point, plan: BenchmarkPlan) -> int:
 def _state(
     measured: Sequence[Measured], skipped: Sequence[Skipped], plan: BenchmarkPlan
 ) -> tuple[PointState, str | None]:
-    """The worst state of the launches; a launch that is missing makes a point at most `unconverged`."""
-    states = {each.state for each in measured}
+    """The worst state of the launches; a launch that is missing makes a point at most `unconverged`.
+
+    A launch that is only short is as good as `ok` where all together have the runs and the time that the protocol
+    asks for: it asks for them in total.
+    """
+    short_ones = [each for each in measured if each.is_short]
+    is_enough = bool(short_ones) and has_enough([kept_samples(each) for each in measured], plan.protocol)
+    states = {PointState.OK if each.is_short and is_enough else each.state for each in measured}
     worst = next(state for state in WORST_FIRST if state in states)
-    reasons = _why(worst, measured)
+    reasons = _why(worst, [each for each in measured if not (each.is_short and is_enough)], measured)
     if len(measured) < plan.spec.launches:
         lost = [f"launch {each.launch}: {each.state.value}: {each.reason}" for each in skipped]
         if worst is PointState.OK:
@@ -173,9 +179,15 @@ def _state(
     return worst, " ".join(reasons) or None
 
 
-def _why(worst: PointState, measured: Sequence[Measured]) -> list[str]:
+def has_enough(launches: Sequence[Sequence[int]], protocol: Protocol) -> bool:
+    """Whether the steady samples of all launches together, in nanoseconds, are as many and as long as is asked."""
+    n, time_ns = sum(map(len, launches)), sum(map(sum, launches))
+    return n >= protocol.least_samples and time_ns >= protocol.least_time_ns
+
+
+def _why(worst: PointState, judged: Sequence[Measured], measured: Sequence[Measured]) -> list[str]:
     """The reasons of the worst launches; where budgets ran out, in one sentence with the runs of each launch."""
-    worst_launches = [each for each in measured if each.state is worst and each.reason]
+    worst_launches = [each for each in judged if each.state is worst and each.reason]
     if worst is not PointState.UNCONVERGED:
         return [f"launch {each.launch}: {each.reason}" for each in worst_launches]
     runs = ", ".join(str(each.runs) for each in measured)

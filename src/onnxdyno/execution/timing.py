@@ -21,7 +21,10 @@ from onnxdyno.ports import BoundRun, DeviceClock, LoadedModel, Sighting, Witness
 
 
 def time_turns(assignment: Assignment, shop: Workshop) -> None:
-    """The turns in their order; `graph` has a session of its own, made at its first turn."""
+    """The turns in their order; `graph` has a session of its own, made at its first turn.
+
+    A turn may take as much again as it was given, of what those before it left: most points need little, some much.
+    """
     try:
         plain = load_known(assignment, shop)
     except PointError as error:
@@ -30,6 +33,7 @@ def time_turns(assignment: Assignment, shop: Workshop) -> None:
         return
     fallback = fallback_reason(plain.assignment, assignment.device)
     cold_ns: dict[AxisSizes, int] = {}
+    saved_ns = 0
     recording: list[LoadedModel] = []
 
     def session_of(variant: Variant) -> LoadedModel:
@@ -39,14 +43,17 @@ def time_turns(assignment: Assignment, shop: Workshop) -> None:
             recording.append(load_quietly(assignment, shop, recipe_of(assignment, variant)))
         return recording[0]
 
-    def read(turn: Turn) -> Measured:
+    def read(planned: Turn) -> Measured:
+        turn = replace(planned, budget_ns=planned.budget_ns + max(0, min(planned.budget_ns, saved_ns)))
         refuse_where_pointless(turn.point.variant, assignment.device)
         if fallback is not None:
             raise PointError(PointState.EP_FALLBACK, fallback, "Export the model with operators that the GPU runs.")
         return _timed(assignment, turn, session_of(turn.point.variant), shop, cold_ns)
 
-    for at in range(len(assignment.turns)):
+    for at, turn in enumerate(assignment.turns):
+        began_ns = shop.clock()
         attempt(assignment, at, shop, read)
+        saved_ns += turn.budget_ns - (shop.clock() - began_ns)
 
 
 def refuse_where_pointless(variant: Variant, device: Device) -> None:
@@ -98,6 +105,7 @@ def _timed(
         energy=cpu_energy(timed.energies_uj, timed.runs, shop.no_energy),
         device_ns=device_ns,
         transfer=_transfer(turn, bound.sets[0], outputs[0], assignment.protocol, shop),
+        is_short=timed.is_short,
         device_clock_reason=None if timed.has_device_clock else _why_no_clock(shop.device_clock),
     )
 

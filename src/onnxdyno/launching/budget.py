@@ -7,8 +7,8 @@ from onnxdyno.domain.plan import Point
 
 LEAST_CALLS = 4
 """Calls that one launch needs at least for a point: the cold one, one warm-up, two samples."""
-LEAST_NS = 500_000_000
-"""What two windows of short calls take, the least that shows a steady state."""
+FURTHER_NS = 1_000_000_000
+"""What a further launch needs for a point: a steady state where the first two windows do not agree, and samples."""
 MEMORY_CALLS = 2
 """Calls of a point in its memory process."""
 SHARE = 0.75
@@ -67,15 +67,17 @@ def affordable(points: Sequence[Point], calls_ns: Mapping[Point, int], launches:
     return frozenset(kept)
 
 
-def share_out(points: Sequence[Point], calls_ns: Mapping[Point, int], left_ns: int, first: Point) -> dict[Point, int]:
+def share_out(
+    points: Sequence[Point], calls_ns: Mapping[Point, int], left_ns: int, first: Point | None
+) -> dict[Point, int]:
     """Time for each point of one launch: its least, and an even share of what that leaves, up to what it can use.
 
     `first`, the point that a reader looks at first, is served before the others with what a steady state and a narrow
-    interval usually take. The sum exceeds `left_ns` only where the least needs alone do.
+    interval usually take; None = all are served alike. The sum exceeds `left_ns` only where the least needs alone do.
     """
     budgets = {point: LEAST_CALLS * calls_ns[point] for point in points}
     spare_ns = max(0, left_ns - sum(budgets.values()))
-    if first in budgets and len(points) > 1:
+    if first is not None and first in budgets and len(points) > 1:
         extra_ns = min(FIRST_NS + FIRST_CALLS * calls_ns[first], round(FIRST_SHARE * spare_ns))
         budgets[first] += extra_ns
         spare_ns -= extra_ns

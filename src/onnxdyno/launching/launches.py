@@ -55,13 +55,14 @@ def _fitting(passes: Passes, points: Sequence[Point]) -> tuple[tuple[Point, ...]
 def _launch(passes: Passes, launch: int, points: Sequence[Point], found: Timings, *, share: int) -> None:
     """A fresh process over all points in an order of its own; one for each number of threads.
 
-    It may take the `share`-th part of the time left.
+    It may take the `share`-th part of the time left. In a further one all points are alike: each needs it.
     """
     groups: dict[int | None, list[Point]] = defaultdict(list)
     for point in points:
         groups[point.threads].append(point)
     left_ns = (passes.left_ns() - _reserve_ns(passes)) // share - passes.load_ns * len(groups)
-    budgets_ns = budget.share_out(points, passes.calls_ns, left_ns, passes.plan.base)
+    first = passes.plan.base if launch <= passes.plan.spec.launches else None
+    budgets_ns = budget.share_out(points, passes.calls_ns, left_ns, first)
     chance = random.Random(f"{passes.plan.spec.seed}/{launch}")  # noqa: S311  an order, not a secret
     for threads in chance.sample(list(groups), len(groups)):
         turns = tuple(
@@ -108,7 +109,7 @@ def _worth_more(passes: Passes, points: Sequence[Point], outcomes: Sequence[Meas
     left_ns = passes.left_ns() - _reserve_ns(passes) - passes.load_ns
     chosen = []
     for point in wide:
-        left_ns -= 2 * budget.LEAST_CALLS * passes.calls_ns[point] + budget.LEAST_NS
+        left_ns -= 2 * budget.LEAST_CALLS * passes.calls_ns[point] + budget.FURTHER_NS
         if left_ns < 0:
             break
         chosen.append(point)

@@ -18,10 +18,14 @@ NOISE_STEP = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Why sampling may stop: the state the samples deserve, and the reason where it is not `ok`."""
+    """Why sampling may stop: the state the samples deserve, and the reason where it is not `ok`.
+
+    `is_short`: precise enough, but fewer runs or less time than this launch's share of what all launches need.
+    """
 
     state: PointState
     reason: str | None = None
+    is_short: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +81,11 @@ class StopRule:
             reached = "fewer runs or less time in all than the protocol asks for"
         else:
             reached = f"±{half_width:.1%} in this launch"
-        return Verdict(state=PointState.UNCONVERGED, reason=f"{what} after {_runs(samples_ns)}: {reached}.")
+        return Verdict(
+            state=PointState.UNCONVERGED,
+            reason=f"{what} after {_runs(samples_ns)}: {reached}.",
+            is_short=half_width is not None and half_width <= self.protocol.half_width_target,
+        )
 
     def _has_stopped_improving(self) -> bool:
         """Nvbench's second exit: the last 64 estimates of the noise spread by less than 5 % of their mean."""

@@ -36,6 +36,8 @@ class Timed:
     flags: tuple[Flag, ...] = ()
     energies_uj: tuple[int | None, ...] = ()
     """Of each steady window that is not excluded; None where it was not read."""
+    is_short: bool = False
+    """`unconverged` only for less than this launch's share of the runs or the time that all launches need."""
     has_device_clock: bool = False
     """Whether the end of warm-up looked at a GPU's clock too: it was read after both of the windows that ended it."""
 
@@ -141,6 +143,7 @@ def _timed(
         ),
         flags=(Flag.CFS_THROTTLED,) if Cause.CFS_THROTTLED in causes else (),
         energies_uj=tuple(window.energy_uj for window in counted),
+        is_short=final.is_short,
         has_device_clock=all(window.device_clock_hz is not None for window in steady[:2]),
     )
 
