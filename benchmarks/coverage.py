@@ -5,7 +5,7 @@ Three models at batch 1, each measured 30 times by `onnxdyno bench --launches N 
 processes, with the same number of threads. N is 16, 24 or 30, by what launches of the model differed by beforehand
 (3 to 5 %). Ten repeats of all three models run at a time: their launches take turns on the device by its lock, and the
 other tools stand among them, evenly over the same minutes. Three such groups come one after the other, so most pairs of
-repeats share no minute.
+repeats share no minute. What others had of the machine is said of each group (benchmarks/neighbours.py).
 
 For each model: pairs of our intervals that overlap (aim: at least 90 %), our median half-width (aim: at most 2 %), and
 how far p50 of each tool is spread over the repeats. The others' figures carry no interval, so they cannot be held to
@@ -32,6 +32,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 
 from benchmarks import drawing, ours
+from benchmarks.neighbours import Spent, others_s, spent
 from benchmarks.others import FOLDER, Failed, haoline_sweep, plain_loop
 from benchmarks.real_models import REAL_MODELS, cache_folder, fetch
 from onnxdyno import app
@@ -197,12 +198,26 @@ def _measure(kept: Kept, asked: Asked, *, until_s: float) -> None:
         scratch = Path(name)
         paths = {each.name: fetch(each, scratch, cache_folder()) for each in REAL_MODELS if _is_subject(each.name)}
         for first in range(0, asked.repeats, asked.together):
+            before = spent()
             group = range(first, min(first + asked.together, asked.repeats))
             if time.monotonic() > until_s:
                 print("Time is up; run it again to go on.", file=sys.stderr)
                 return
             _measure_group(kept, asked, group, paths, scratch)
-            print(f"repeats {group.start + 1} to {group.stop} of {asked.repeats}", file=sys.stderr, flush=True)
+            _tell_host(kept, group, before, spent())
+
+
+def _tell_host(kept: Kept, group: range, before: Spent, after: Spent) -> None:
+    """How quiet the machine was while a group ran, said and kept: it is no part of any verdict."""
+    wall_s = after.wall_s - before.wall_s
+    share, stolen = others_s(before, after) / wall_s, (after.steal_s - before.steal_s) / wall_s
+    line = (
+        f"repeats {group.start + 1} to {group.stop}: {wall_s / 60:.1f} minutes; others had {share:.2%} of a core, "
+        f"of which the hypervisor's other guests {stolen:.2%}"
+    )
+    print(line, file=sys.stderr, flush=True)
+    with kept.path.with_suffix(".host").open("a", encoding="utf-8") as lines:
+        lines.write(line + "\n")
 
 
 def _measure_group(kept: Kept, asked: Asked, group: range, paths: Mapping[str, Path], scratch: Path) -> None:

@@ -1,4 +1,4 @@
-"""How often a clean run is called anything but clean: `PYTHONPATH=tests python benchmarks/false_alarms.py [REPEATS]`.
+"""How often a clean run is called anything but clean: `PYTHONPATH=tests python -m benchmarks.false_alarms [REPEATS]`.
 
 **Synthetic**: 1,000 runs of three launches on each clean machine of tests/simulated.py, through the real loop with its
 stop rules, on a core of which interrupts take 0.5 %. An alarm is a run that does not end `ok`. Beside them one machine
@@ -16,11 +16,8 @@ Aim: at most 2 %. Shares have 95 % Wilson intervals: 0 of 20 says no more than "
 """
 
 import json
-import os
-import resource
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
@@ -30,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from benchmarks.neighbours import others_s, spent
 from onnxdyno.domain.outcomes import WORST_FIRST
 from simulated import CLEAN, WIDE, Machine, timed_launches
 
@@ -44,17 +42,6 @@ RUNS = 1_000
 LAUNCHES = 3
 OTHERS_SHARE = 0.01
 GRAIN_S = 0.02
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """CPU time so far, in seconds: of the whole machine, of the hypervisor's other guests, of this script's tree."""
-
-    busy_s: float
-    steal_s: float
-    own_s: float
-    wall_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,24 +91,9 @@ def real(path: Path, options: Sequence[str]) -> Ended:
     before = spent()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     after = spent()
-    others_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s) + (after.steal_s - before.steal_s)
     return Ended(
         states=tuple(point["state"] for point in json.loads(done.stdout)["points"]),
-        others=(max(0.0, others_s) + GRAIN_S) / (after.wall_s - before.wall_s),
-    )
-
-
-def spent() -> Spent:
-    """Now. `resource` counts every descendant that was waited for."""
-    user, nice, system, _, _, irq, softirq, steal = map(
-        int, Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
-    )
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return Spent(
-        busy_s=(user + nice + system + irq + softirq) / TICKS_PER_S,
-        steal_s=steal / TICKS_PER_S,
-        own_s=sum(usage.ru_utime + usage.ru_stime for usage in usages),
-        wall_s=time.perf_counter(),
+        others=(others_s(before, after) + GRAIN_S) / (after.wall_s - before.wall_s),
     )
 
 
