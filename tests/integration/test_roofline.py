@@ -66,7 +66,9 @@ def test_a_model_gets_its_verdict_as_its_schema_says(cache: Path) -> None:
     del schema["properties"]["ceilings"]
     jsonschema.validate(found, schema)
     assert {node["op_type"] for node in found["nodes"]} >= {"Conv"}
-    assert sum(found["shares"].values()) + found["unjudged_share"] == pytest.approx(1.0)
+    told = sum(found["shares"].values()) + found["unjudged_share"] + found["unexplained_share"]
+    assert told == pytest.approx(1.0)
+    assert (found["untimed_reason"] is None) is found["is_timed"]
 
 
 def test_what_is_stored_is_printed_at_once(cache: Path) -> None:

@@ -1,5 +1,6 @@
 """Verdicts of nodes and models by ceilings that are known exactly."""
 
+import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings, fingerprint
 from onnxdyno.domain.cost import NodeWork
 from onnxdyno.domain.devices import Device, Fact
 from onnxdyno.domain.findings import NodeFinding, ProfileFinding
+from onnxdyno.domain.numbers import percent
 from onnxdyno.domain.verdicts import Advice, Move, Roofline
 from onnxdyno.reporting import rooflines
 from onnxdyno.reporting.roofline_plot import roofline_plot
@@ -84,10 +86,14 @@ def found(
 
 
 def verdict(
-    *nodes: NodeFinding, device: Device = CPU, known: Ceilings | None = None, weight_bytes: int = 0
+    *nodes: NodeFinding,
+    device: Device = CPU,
+    known: Ceilings | None = None,
+    weight_bytes: int = 0,
+    coverage: float | None = 1.0,
 ) -> Roofline:
     """The model of these nodes."""
-    profile = ProfileFinding(point=point(), is_complete=True, coverage=1.0, overhead=0.0, nodes=nodes, reason=None)
+    profile = ProfileFinding(point=point(), is_complete=True, coverage=coverage, overhead=0.0, nodes=nodes, reason=None)
     return judge(profile, known or ceilings(device), device, 1, weight_bytes=weight_bytes)
 
 
@@ -235,6 +241,71 @@ def test_fusing_a_thousand_tiny_nodes_saves_nearly_all_of_their_time() -> None:
     assert advice(verdict(*tiny), Move.FUSE).gain_at_most == pytest.approx(0.999)
 
 
+def tiny(count: int, self_ns: int) -> list[NodeFinding]:
+    """Nodes without work that start in 1 µs."""
+    return [replace(TINY, node=replace(TINY.node, index=at, self_ns=self_ns)) for at in range(count)]
+
+
+def test_nodes_that_took_twice_the_unprofiled_call_give_neither_verdict_nor_gain() -> None:
+    # 10 tiny nodes and a product: 210 µs profiled, 42 µs without; the ceilings explain 10 + 11 µs of it
+    product = found("MatMul", 10**6, 4096, 4096, self_ns=110_000)
+    judged = verdict(*tiny(10, 10_000), product, coverage=5.0)
+    assert (judged.bound, judged.margin, judged.advice) == (None, None, ())
+    assert judged.reason is not None
+    assert "5 times as long as the whole call" in judged.reason
+    assert judged.unexplained_share == pytest.approx(0.5, abs=0.01)
+    assert sum(dict(judged.shares).values()) + judged.unexplained_share == pytest.approx(1.0)
+    assert [each.efficiency for each in judged.nodes] == [None] * 11
+    assert "no verdict" in rooflines.verdict_line(judged)
+    assert not rooflines.advice_lines(judged)
+    document = rooflines.roofline_document("m.onnx", judged, ceilings())
+    assert (document["is_timed"], document["coverage"]) == (False, 5.0)
+    assert document["untimed_reason"] in document["reason"]
+    assert sum(each["share"] for each in document["nodes"]) == pytest.approx(1 - judged.unexplained_share)
+
+
+def test_as_many_dispatches_as_the_unprofiled_call_lasts_bind_it_to_launch_whatever_the_profiler_took() -> None:
+    # 200 starts at 1 µs and a product of 20 µs in a call of 240 µs; profiled it took 1,100 µs
+    judged = verdict(*tiny(200, 5_000), found("MatMul", 2 * 10**6, 4096, 4096, self_ns=100_000), coverage=1_100 / 240)
+    assert judged.bound is Bound.LAUNCH
+    assert dict(judged.shares)[Bound.LAUNCH] == pytest.approx(200 / 240)
+    assert judged.reason is None
+    assert "of the call without the profiler" in rooflines.verdict_line(judged)
+
+
+def test_a_model_whose_nodes_all_have_one_bound_has_it_whatever_the_profiler_took() -> None:
+    assert verdict(found("Loop", 0, 0, 0), *tiny(3, 5_000), coverage=13.0).bound is Bound.LAUNCH
+    assert verdict(found("Custom", None, None, None), coverage=13.0).bound is None
+
+
+def test_what_the_profiler_added_may_belong_to_any_node() -> None:
+    half = [
+        replace(GEMM, node=replace(GEMM.node, self_ns=6_000_000)),
+        replace(GEMV, node=replace(GEMV.node, self_ns=4_000_000)),
+    ]
+    assert verdict(*half, coverage=1.1).bound is Bound.COMPUTE
+    assert verdict(*half, coverage=1.4).bound is Bound.BALANCED
+    assert verdict(*half, coverage=None).bound is Bound.COMPUTE, "nobody knows"
+    assert verdict(*half, coverage=1.4).advice
+
+
+def test_advice_has_nothing_of_zero_things() -> None:
+    starts = advice(verdict(*tiny(5, 2_000)), Move.FUSE)
+    assert starts.because == "5 nodes work less than their start takes"
+    adds = [replace(found("Add", 10**6, 64 * MIB, 64 * MIB, index=at), share=0.5) for at in range(2)]
+    rows = advice(verdict(*adds), Move.FUSE)
+    assert rows.because == "2 elementwise nodes in rows are bound by memory"
+    slow = advice(verdict(replace(COPY, node=replace(COPY.node, self_ns=40_000_000))), Move.BETTER_KERNELS)
+    assert slow.because.startswith("1 node takes more than twice what the ceilings allow; it is Transpose at ")
+
+
+def test_running_text_has_one_style_of_percent() -> None:
+    lines = " ".join(rooflines.advice_lines(verdict(GEMM, GEMV, COPY, weight_bytes=100 * MIB)))
+    assert "%" in lines
+    assert re.findall(r"[^ ]%|\.\d %", lines) == []
+    assert [percent(share) for share in (0.0, 0.004, 0.556, 1.0)] == ["0 %", "under 1 %", "56 %", "100 %"]
+
+
 def test_achieved_rates_stand_beside_the_datasheets() -> None:
     profile = ProfileFinding(point=point(), is_complete=True, coverage=1.0, overhead=0.0, nodes=(COPY,), reason=None)
     judged = judge(profile, ceilings(), CPU, 1, datasheet=Datasheet(flop_per_s=1e12, bytes_per_s=200e9))
@@ -264,7 +335,7 @@ def test_nodes_of_a_gpu_that_were_only_seen_to_start_are_judged_without_their_ti
     assert (document["is_timed"], document["nodes"][0]["self_ms"]) == (False, None)
     assert "to start" in document["nodes"][0]["reasons"]["self_ms"]
     kernels = [replace(each, node=replace(each.node, kernel_ns=20_000_000)) for each in started]
-    assert verdict(*kernels, device=gpu, known=ceilings(gpu)).is_timed
+    assert verdict(*kernels, device=gpu, known=ceilings(gpu), coverage=10_000 / 40_000_000).is_timed
 
 
 def test_a_product_in_bfloat16_without_a_rate_of_its_own_is_held_to_that_of_float16() -> None:

@@ -9,6 +9,7 @@ from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import CeilingKind, Ceilings
 from onnxdyno.domain.devices import Device, DeviceKind
 from onnxdyno.domain.micros import FLOAT16, FLOAT32, INT8
+from onnxdyno.domain.numbers import percent
 from onnxdyno.domain.verdicts import Advice, Move, NodeVerdict
 
 Judged = Sequence[tuple[NodeVerdict, Limits | None]]
@@ -60,7 +61,8 @@ def _raise_batch(judged: Judged) -> Advice | None:
         move=Move.RAISE_BATCH,
         gain_at_most=saved / _total_ns(judged),
         factor=factor,
-        because=f"{share:.0%} of the time reads weights; at {factor:g} times the batch their arithmetic takes as long",
+        because=f"{percent(share)} of the time reads weights; at {factor:g} times the batch their arithmetic takes as "
+        "long",
     )
 
 
@@ -105,7 +107,7 @@ def _int8(judged: Judged, ceilings: Ceilings) -> Advice | None:
     return Advice(
         move=Move.INT8,
         gain_at_most=saved / _total_ns(judged),
-        because=f"{spent / _total_ns(judged):.0%} of the time is contractions that int8 has a rate for here: "
+        because=f"{percent(spent / _total_ns(judged))} of the time is contractions that int8 has a rate for here: "
         + ", ".join(_int8_told(dtype, each) for dtype, each in sorted(gains.items())),
     )
 
@@ -135,12 +137,9 @@ def _fuse(judged: Judged) -> Advice | None:
             chained += len(chain)
     if not saved:
         return None
-    return Advice(
-        move=Move.FUSE,
-        gain_at_most=saved / _total_ns(judged),
-        because=f"{len(launches)} nodes work less than their start takes, {chained} elementwise nodes in a row are "
-        "bound by memory",
-    )
+    told = [f"{len(launches)} nodes work less than their start takes"] if len(launches) > 1 else []
+    told += [f"{chained} elementwise nodes in rows are bound by memory"] if chained else []
+    return Advice(move=Move.FUSE, gain_at_most=saved / _total_ns(judged), because=", ".join(told))
 
 
 def _is_elementwise(verdict: NodeVerdict) -> bool:
@@ -159,7 +158,7 @@ def _more_threads(judged: Judged, ceilings: Ceilings, device: Device) -> Advice 
         move=Move.MORE_THREADS,
         gain_at_most=share * (1 - ceilings.threads / cores),
         factor=float(cores),
-        because=f"{share:.0%} of the time is arithmetic on {ceilings.threads} of {cores} cores",
+        because=f"{percent(share)} of the time is arithmetic on {ceilings.threads} of {cores} cores",
     )
 
 
@@ -167,7 +166,7 @@ def _keep_on_device(judged: Judged) -> Advice | None:
     share = _spent_ns(judged, lambda each: each.bound in (Bound.COPY, Bound.FALLBACK)) / _total_ns(judged)
     if not share:
         return None
-    because = f"{share:.0%} of the time is copies between host and device, or nodes on the CPU"
+    because = f"{percent(share)} of the time is copies between host and device, or nodes on the CPU"
     return Advice(move=Move.KEEP_ON_DEVICE, gain_at_most=share, because=because)
 
 
@@ -181,6 +180,7 @@ def _better_kernels(judged: Judged) -> Advice | None:
     return Advice(
         move=Move.BETTER_KERNELS,
         gain_at_most=saved / _total_ns(judged),
-        because=f"{len(slow)} nodes take more than twice what the ceilings allow; the longest is "
-        f"{worst.found.node.op_type} at {worst.efficiency or 0:.0%} of them",
+        because=f"{len(slow)} node{'s take' if len(slow) > 1 else ' takes'} more than twice what the ceilings allow; "
+        f"{'the longest' if len(slow) > 1 else 'it'} is "
+        f"{worst.found.node.op_type} at {percent(worst.efficiency or 0.0)} of them",
     )

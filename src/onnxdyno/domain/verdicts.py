@@ -78,8 +78,10 @@ class Advice:
 class Roofline:
     """A model at one point: nodes slowest first, shares of its time by bound, the verdict and its margin.
 
-    `unjudged_share`: of nodes without a verdict. `bound` None has a reason. `is_timed` False: the profile does not tell
-    how long nodes ran, and shares are of the least that the ceilings allow.
+    `unjudged_share`: of nodes without a verdict. `bound` None has a reason. `is_timed` False, with `untimed_reason`:
+    the profile does not tell how long nodes ran. Shares are then of the least that the ceilings allow; or, where nodes
+    took far longer with the profiler than the call without it (`coverage`), of that call, and leave
+    `unexplained_share` of it.
     """
 
     point: Point
@@ -91,3 +93,6 @@ class Roofline:
     nodes: tuple[NodeVerdict, ...] = ()
     advice: tuple[Advice, ...] = ()
     is_timed: bool = True
+    untimed_reason: str | None = None
+    unexplained_share: float = 0.0
+    coverage: float | None = None

@@ -4,6 +4,7 @@ from math import isfinite
 
 from onnxdyno.domain.axes import describe
 from onnxdyno.domain.ceilings import CeilingKind, Ceilings
+from onnxdyno.domain.numbers import percent
 from onnxdyno.domain.verdicts import Advice, Move, NodeVerdict, Roofline, Span
 from onnxdyno.reporting import units
 from onnxdyno.reporting.ceilings import ceilings_document, rate
@@ -12,7 +13,7 @@ from onnxdyno.reporting.grid import Cell, Column, Grid, node_name
 
 MOST_NODES = 50
 _SHOWN_NODES = 15
-_UNTIMED = "this profile tells how long the node took to start, not how long it ran"
+_LEAST_TOLD = 0.005
 _MOVES = {
     Move.RAISE_BATCH: "raise the batch to {factor:g} times this",
     Move.INT8: "quantise to int8",
@@ -35,10 +36,13 @@ def roofline_document(name: str, found: Roofline, ceilings: Ceilings) -> Documen
         "reason": found.reason,
         "shares": {bound.value: _number(share) for bound, share in found.shares},
         "unjudged_share": _number(found.unjudged_share),
+        "unexplained_share": _number(found.unexplained_share),
         "is_timed": found.is_timed,
+        "untimed_reason": found.untimed_reason,
+        "coverage": _number(found.coverage),
         "advice": [_advice(each) for each in found.advice],
         "nodes_total": len(found.nodes),
-        "nodes": [_node(each, _share(each, found)) for each in found.nodes[:MOST_NODES]],
+        "nodes": [_node(each, _share(each, found), found.untimed_reason) for each in found.nodes[:MOST_NODES]],
         "ceilings": ceilings_document(ceilings),
     }
 
@@ -47,20 +51,27 @@ def verdict_line(found: Roofline) -> str:
     """`bound by memory, 3.1 times ahead of the next: memory 71 %, compute 23 %`."""
     if found.bound is None:
         return f"no verdict: {found.reason}"
-    shares = ", ".join(f"{bound.value} {units.percent(share)}" for bound, share in found.shares)
-    if found.unjudged_share:
-        shares += f", not judged {units.percent(found.unjudged_share)}"
+    told = [(bound.value, share) for bound, share in found.shares]
+    told += [("not judged", found.unjudged_share), ("not explained", found.unexplained_share)]
+    shares = ", ".join(f"{name} {percent(share)}" for name, share in told if share >= _LEAST_TOLD)
     ahead = ""
     if found.margin is not None and isfinite(found.margin):
         ahead = f", {found.margin:.3g} times the next"
-    of_what = "of the time" if found.is_timed else "of the least that the ceilings allow, as no kernel was timed"
-    return f"{found.bound.value}{ahead}: {shares} {of_what}"
+    return f"{found.bound.value}{ahead}: {shares} {_of_what(found)}"
+
+
+def _of_what(found: Roofline) -> str:
+    if found.is_timed:
+        return "of the time"
+    if found.coverage is not None:
+        return f"of the call without the profiler, by the ceilings alone; {found.untimed_reason}"
+    return "of the least that the ceilings allow, as no kernel was timed"
 
 
 def advice_lines(found: Roofline) -> list[str]:
     """What to try, the largest possible gain first."""
     return [
-        f"{_MOVES[each.move].format(factor=each.factor or 0)}: saves at most {units.percent(each.gain_at_most)} of an "
+        f"{_MOVES[each.move].format(factor=each.factor or 0)}: saves at most {percent(each.gain_at_most)} of an "
         f"item's time ({each.because})"
         for each in found.advice
     ]
@@ -81,23 +92,23 @@ def roofline_grid(name: str, found: Roofline) -> Grid:
         Column(title="moved", is_number=True, is_minor=True),
         Column(title="node", is_minor=True),
     )
-    rows = tuple(_row(each, _share(each, found), unit) for each in found.nodes[:_SHOWN_NODES])
+    rows = tuple(_row(each, _share(each, found), unit, found.untimed_reason) for each in found.nodes[:_SHOWN_NODES])
     caption = f"{name} at {describe(found.point.sizes)}; {verdict_line(found)}"
     return Grid(title="Roofline", columns=columns, rows=rows, caption=caption)
 
 
 def _share(each: NodeVerdict, found: Roofline) -> float:
     """Of the time of all nodes, as `Roofline.shares`; on a GPU another one than of the time to start them."""
-    return each.self_ns / (sum(other.self_ns for other in found.nodes) or 1)
+    return (1 - found.unexplained_share) * each.self_ns / (sum(other.self_ns for other in found.nodes) or 1)
 
 
-def _row(each: NodeVerdict, share: float, unit: units.Unit) -> tuple[Cell, ...]:
-    node, why = each.found.node, each.reason or "nothing was compared"
+def _row(each: NodeVerdict, share: float, unit: units.Unit, untimed: str | None) -> tuple[Cell, ...]:
+    node, why = each.found.node, each.reason or untimed or "nothing was compared"
     margin = units.MISSING if each.margin is None else f"{each.margin:.2g}" if isfinite(each.margin) else "∞"
     intensity = each.intensity_flop_per_byte
     return (
         Cell(text=units.percent(share)),
-        Cell(text=units.number(each.took_ns, unit), reason=_UNTIMED),
+        Cell(text=units.number(each.took_ns, unit), reason=untimed),
         Cell(text=node.op_type),
         Cell(text=units.MISSING if each.bound is None else each.bound.value, reason=why),
         Cell(text=margin, reason=why),
@@ -109,7 +120,7 @@ def _row(each: NodeVerdict, share: float, unit: units.Unit) -> tuple[Cell, ...]:
     )
 
 
-def _node(each: NodeVerdict, share: float) -> Document:
+def _node(each: NodeVerdict, share: float, untimed: str | None) -> Document:
     node = each.found.node
     took: Document = {"self_ms": None if each.took_ns is None else _number(each.took_ns / 1e6)}
     values: Document = {
@@ -128,7 +139,7 @@ def _node(each: NodeVerdict, share: float) -> Document:
         "datasheet_memory_share": _number(each.datasheet_memory_share),
     }
     why, unknown = (
-        each.reason or (_UNTIMED if each.took_ns is None else "nothing to compare, or nothing to divide by"),
+        each.reason or untimed or "nothing to compare, or nothing to divide by",
         "the catalogue does not know it for this device",
     )
     return {
@@ -142,7 +153,7 @@ def _node(each: NodeVerdict, share: float) -> Document:
         **datasheet,
         "reasons": {key: why for key, value in values.items() if value is None}
         | {key: unknown for key, value in datasheet.items() if value is None}
-        | {key: _UNTIMED for key, value in took.items() if value is None},
+        | {key: untimed or "unknown" for key, value in took.items() if value is None},
     }
 
 

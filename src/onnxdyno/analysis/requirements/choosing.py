@@ -36,7 +36,7 @@ def recommended(load: Load, standings: Sequence[Standing], goal: Goal) -> Tier:
         said = "holds this point; no target was given, so it is chosen by memory alone and nothing is claimed of speed"
         return _tier("recommended", load, least(holding, goal.catalogue), goal, said, is_fast=False)
     meeting = [each for each in holding if each.meets(target.most_ns)]
-    asked = f"{target.asked}, a call within {_ms(target.most_ns)}"
+    asked = target.told
     if not meeting:
         return abstention("recommended", load, standings, f"no device is shown to meet {asked}: {_nearest(holding)}")
     return _tier("recommended", load, least(meeting, goal.catalogue), goal, f"meets {asked}", is_fast=True)

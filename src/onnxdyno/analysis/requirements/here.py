@@ -21,7 +21,7 @@ def _shown(target: Target | None, latency: Estimate) -> tuple[bool | None, str]:
     took = f"p50 {_ms(value)}"
     if target is None:
         return None, f"{took}; no target was given"
-    asked = f"{target.asked}, a call within {_ms(target.most_ns)}"
+    asked = target.told
     if low is None or high is None:
         return None, f"not shown to meet or miss {asked}: {took} has no interval ({latency.reason or 'one launch'})"
     if high <= target.most_ns:

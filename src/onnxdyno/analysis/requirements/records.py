@@ -7,6 +7,7 @@ from enum import StrEnum
 from onnxdyno.analysis.prediction import ProfileNode
 from onnxdyno.domain.axes import AxisSizes
 from onnxdyno.domain.findings import NOT_PREDICTED, Estimate
+from onnxdyno.domain.numbers import plain
 from onnxdyno.hardware.catalogue import LEAST_VISIBLE_SHARE
 from onnxdyno.hardware.lookup import Catalogue
 from onnxdyno.hardware.records import Accelerator
@@ -36,6 +37,12 @@ class Target:
 
     most_ns: float
     asked: str
+
+    @property
+    def told(self) -> str:
+        """The words, and the time that they leave a call where they are not that time itself."""
+        most = f"{plain(self.most_ns / 1e6)} ms"
+        return self.asked if most in self.asked else f"{self.asked}, a call within {most}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
