@@ -193,7 +193,7 @@ def test_a_profile_says_that_the_device_was_throttled_and_keeps_its_shares() -> 
     assert read(Pass.MEMORY, readings(tenants=alone, clock_events=0x40)) == [MEMORY]
 
 
-@pytest.mark.parametrize("kind", [Pass.MEMORY, Pass.TIMING])
+@pytest.mark.parametrize("kind", [Pass.MEMORY, Pass.TIMING, Pass.ARENA])
 def test_out_of_memory_beside_somebody_else_is_foreign_tenant(kind: Pass) -> None:
     full = make.skipped(POINT, PointState.OOM, "Failed to allocate memory")
     (found,) = read(kind, readings(tenants=with_a_stranger), full)
@@ -206,11 +206,17 @@ def test_out_of_memory_beside_somebody_else_is_foreign_tenant(kind: Pass) -> Non
     assert found.state is PointState.OOM
 
 
-def test_the_arenas_own_figures_are_not_watched_for_strangers() -> None:
+def test_the_arenas_own_figures_stand_beside_somebody_else() -> None:
     arena = ArenaReading(point=POINT, peak_bytes=1, held_bytes=2, runs=5)
-    sampler = FakeSampler(readings(tenants=(THEIRS,)))
-    assert list(watched(lambda: (each for each in (arena,)), assignment(Pass.ARENA), sampler)) == [arena]
-    assert sampler.recordings == []
+    assert read(Pass.ARENA, readings(tenants=with_a_stranger), arena) == [arena]
+
+
+def test_no_arena_is_started_beside_somebody_else() -> None:
+    (found,) = read(
+        Pass.ARENA, readings(tenants=(THEIRS,)), ArenaReading(point=POINT, peak_bytes=1, held_bytes=2, runs=5)
+    )
+    assert isinstance(found, Skipped)
+    assert found.state is PointState.FOREIGN_TENANT
 
 
 def test_a_gpu_that_is_lost_while_memory_is_read_ends_the_run() -> None:

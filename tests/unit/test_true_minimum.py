@@ -50,6 +50,8 @@ class Kernel:
     arena_bytes: int = 5_000_000
     reserved_bytes: int = 0
     trouble: str | None = None
+    stranger_below_bytes: int = 0
+    """Somebody else is on the device while limits below this are tried."""
     limit_bytes: int | None = None
     bounded_to: list[int] = field(default_factory=list)
 
@@ -63,6 +65,8 @@ class Kernel:
         if self.limit_bytes is not None and self.limit_bytes < self.process_bytes:
             return skipped(BASE, PointState.OOM, "killed")
         limit = asked.recipe.arena_limit_bytes
+        if limit is not None and limit < self.stranger_below_bytes:
+            return skipped(BASE, PointState.FOREIGN_TENANT, "process 4242 was there")
         if limit is not None and self.reserved_bytes <= limit < self.arena_bytes:
             return skipped(BASE, PointState.OOM, "the arena is full")
         return ArenaReading(point=BASE, peak_bytes=1, held_bytes=self.arena_bytes, runs=5)
@@ -114,6 +118,12 @@ def test_a_limit_that_the_arena_does_not_keep_to_does_not_fit() -> None:
     minimum = found(Kernel(reserved_bytes=4_000_000))
     assert minimum.arena_bytes is not None
     assert minimum.arena_bytes >= 5_000_000
+
+
+def test_a_search_beside_somebody_else_finds_no_minimum_rather_than_a_large_one() -> None:
+    minimum = found(Kernel(stranger_below_bytes=4_000_000))
+    assert (minimum.arena_bytes, minimum.arena_reason) == (None, "foreign_tenant: process 4242 was there")
+    assert minimum.process_bytes is not None
 
 
 def test_where_no_process_can_be_bounded_its_minimum_is_null_with_the_reason() -> None:

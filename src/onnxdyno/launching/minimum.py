@@ -10,7 +10,7 @@ from dataclasses import replace
 from onnxdyno.domain.assignments import Pass, Turn
 from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.domain.errors import ModelError
-from onnxdyno.domain.outcomes import ArenaReading, MemoryReading, MinimumMemory, Skipped
+from onnxdyno.domain.outcomes import ArenaReading, MemoryReading, MinimumMemory, PointState, Skipped
 from onnxdyno.domain.sessions import ArenaStrategy, SessionRecipe
 from onnxdyno.launching.driving import Answer, Limits, drive
 from onnxdyno.launching.passes import Passes
@@ -61,6 +61,10 @@ def least(fits: Fits, start_bytes: int) -> int | None:
     return high
 
 
+class _Interrupted(Exception):
+    """Somebody else has the device: a limit that does not fit now says nothing."""
+
+
 class _Search:
     """Processes at the base point under limits, counted."""
 
@@ -81,9 +85,14 @@ class _Search:
 
         def fits(limit_bytes: int) -> bool:
             read = self._read_arena(limit_bytes)
+            if isinstance(read, Skipped) and read.state is PointState.FOREIGN_TENANT:
+                raise _Interrupted(f"{read.state.value}: {read.reason}")
             return isinstance(read, ArenaReading) and read.held_bytes is not None and read.held_bytes <= limit_bytes
 
-        found = least(fits, free.held_bytes)
+        try:
+            found = least(fits, free.held_bytes)
+        except _Interrupted as interrupted:
+            return None, str(interrupted)
         return found, None if found is not None else "no limit up to eight times what it held was enough"
 
     def process(self, usual: MemoryReading | None) -> Found:

@@ -18,8 +18,8 @@ from onnxdyno.ports import Recording, Sampler
 FIRST_READING_S = 5.0
 """Until a driver that was not loaded answers; one that never does is not waited for longer."""
 NEXT_READING_S = 1.0
-WATCHED = frozenset({Pass.TIMING, Pass.MEMORY, Pass.COLD, Pass.PROFILE})
-"""Passes whose readings somebody else on the device would spoil; the arena's figures are the runtime's own."""
+WATCHED = frozenset({Pass.TIMING, Pass.MEMORY, Pass.COLD, Pass.PROFILE, Pass.ARENA})
+"""Passes whose answers somebody else on the device would spoil: of an arena, that it found no more memory."""
 _WHERE_LOAD_COUNTS = frozenset({Pass.TIMING, Pass.PROFILE})
 """Passes that wait until the device is idle: what ran before is in its utilisation for up to a second."""
 
