@@ -37,3 +37,5 @@ def check_copies(gpu: Gpu) -> None:
     empty = gpu.copy(0, 0, count=2, clock=time.perf_counter_ns)
     assert empty.reason is None
     assert len(empty.h2d_ns) == 2
+    one_way = gpu.copy(0, 1 << 16, count=2, clock=time.perf_counter_ns)
+    assert (one_way.h2d_bytes, one_way.d2h_bytes, len(one_way.d2h_ns)) == (0, 1 << 16, 2)

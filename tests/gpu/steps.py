@@ -20,13 +20,16 @@ from onnxdyno.adapters.nvml import GpuProbe, GpuSampler
 from onnxdyno.adapters.processes import DeviceLock, ProcessLauncher
 from onnxdyno.domain.assignments import Assignment, Pass, Turn
 from onnxdyno.domain.axes import axis_sizes
+from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings, fingerprint_sha256
 from onnxdyno.domain.devices import Device
+from onnxdyno.domain.micros import PINNED, micros
 from onnxdyno.domain.outcomes import LaunchReading, Measured, MemoryReading, PointState, Profile, Skipped
 from onnxdyno.domain.plan import BenchmarkSpec, Point, Protocol, Variant
 from onnxdyno.domain.sessions import CudnnSearch, SessionRecipe
 from onnxdyno.domain.telemetry import event_names
 from onnxdyno.graphs.reading import load
 from onnxdyno.graphs.signature import read_signature
+from onnxdyno.launching.ceilings import measure_ceilings
 from onnxdyno.launching.driving import Answer, Limits, drive
 from onnxdyno.launching.telemetry import occupied
 from onnxdyno.planning import expand
@@ -126,6 +129,46 @@ def copies() -> Iterator[Row]:
             f"{size >> 10} KiB {there / 1e3:.0f}/{back / 1e3:.0f} us ({size / there:.1f}/{size / back:.1f} GB/s)"
         )
     yield "OK", "h2d/d2h " + ", ".join(seen)
+
+
+def ceilings() -> Iterator[Row]:
+    """The copies of a calibration, as `onnxdyno calibrate` measures them where all else stands."""
+    gpu = first_gpu()
+    known = [each for each in micros(gpu.kind) if each.label != PINNED]
+    stands = (
+        Ceiling(kind=each.kind, label=each.label, value=None, working_bytes=each.working_bytes, is_lasting=True)
+        for each in known
+    )
+    standing = Ceilings(
+        device_id=gpu.id,
+        device_class=gpu.device_class,
+        threads=gpu.threads,
+        fingerprint_sha256=fingerprint_sha256(gpu, gpu.threads),
+        runtime_version="",
+        entries=tuple(stands),
+    )
+    with tempfile.TemporaryDirectory() as locks, DeviceLock(Path(locks), gpu, 30, print) as lock:
+        found = measure_ceilings(
+            gpu,
+            gpu.threads,
+            cache_bytes=(),
+            runtime_version="",
+            launcher=ProcessLauncher(lock, host.oom_kills),
+            memory_limit_bytes=None,
+            tell=lambda _: None,
+            sampler=GpuSampler(host.is_descendant),
+            standing=standing,
+        )
+    for kind in (CeilingKind.H2D, CeilingKind.D2H):
+        entries = [each for each in found.entries if each.kind is kind]
+        lost = next((each.reason for each in entries if each.value is None), None)
+        seen = ", ".join(
+            f"{(each.working_bytes or 0) >> 10} KiB {each.value / 1e9:.3g} "
+            f"({(each.low or 0) / 1e9:.3g} to {(each.high or 0) / 1e9:.3g})"
+            for each in entries
+            if each.value is not None
+        )
+        yield ("FAIL", f"{kind.value}: {lost}") if lost else ("OK", f"{kind.value} GB/s {seen}")
 
 
 def telemetry() -> Iterator[Row]:
@@ -275,6 +318,7 @@ STEPS: dict[str, Callable[[], Iterator[Row]]] = {
     "identity": identity,
     "contract": contract,
     "copies": copies,
+    "ceilings": ceilings,
     "telemetry": telemetry,
     "timing-unet": lambda: timing("unet"),
     "timing-resnet50": lambda: timing("resnet50"),

@@ -10,7 +10,9 @@ import jsonschema
 import pytest
 
 from onnxdyno import app as house
+from onnxdyno.adapters import host
 from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings, fingerprint_sha256
+from onnxdyno.domain.micros import micros
 from onnxdyno.domain.plan import BenchmarkSpec
 from onnxdyno.planning import with_factors
 from onnxdyno.storage.ceilings import keep_ceilings
@@ -30,6 +32,12 @@ def cache(tmp_path: Path) -> Path:
     entries = tuple(
         Ceiling(kind=kind, label=label, value=value, low=0.9 * value, high=1.1 * value, working_bytes=size)
         for kind, label, value, size in rates
+    )
+    lacking = dict.fromkeys(micro.key for micro in micros(device.kind, host.cache_bytes(device.cores[0])))
+    entries += tuple(
+        Ceiling(kind=kind, label=label, value=None, working_bytes=size, reason="left out", is_lasting=True)
+        for kind, label, size in lacking
+        if (kind, label, size) not in {each.key for each in entries}
     )
     kept = Ceilings(
         device_id=device.id,
@@ -73,3 +81,17 @@ def test_a_model_gets_its_verdict_as_its_schema_says(cache: Path) -> None:
 
 def test_what_is_stored_is_printed_at_once(cache: Path) -> None:
     assert "100 GFLOP/s" in said(cache, "calibrate")
+    assert "measured now" not in said(cache, "calibrate")
+
+
+def test_what_stored_ceilings_lack_is_measured_kept_and_named(cache: Path) -> None:
+    (path,) = (cache / "ceilings").iterdir()
+    stored = json.loads(path.read_text())
+    stored["entries"] = [each for each in stored["entries"] if each["label"] != "Sqrt"]
+    path.write_text(json.dumps(stored))
+    text = said(cache, "calibrate")
+    assert "measured now, as what was stored lacked it: Sqrt" in text
+    assert "100 GFLOP/s" in text
+    entries = {each["label"]: each for each in json.loads(path.read_text())["entries"]}
+    assert entries["Sqrt"]["value"] is not None or entries["Sqrt"]["reason"]
+    assert entries["node"]["value"] == 500.0

@@ -15,8 +15,11 @@ from fakes import FakeGauge, FakeModel, FakeRuntime
 from onnxdyno.adapters.cuda import CudaGpu
 from onnxdyno.domain.assignments import Assignment, Began, Done, Event, Pass, Turn, Unusable
 from onnxdyno.domain.axes import Role
+from onnxdyno.domain.ceilings import CeilingReading
 from onnxdyno.domain.cost import Count
+from onnxdyno.domain.devices import DeviceKind
 from onnxdyno.domain.errors import PointError
+from onnxdyno.domain.micros import PINNED, micros
 from onnxdyno.domain.models import Dim, InputRecipe
 from onnxdyno.domain.outcomes import Flag, LaunchReading, Measured, MemoryReading, PointState, Skipped
 from onnxdyno.domain.plan import Point, Protocol, Variant
@@ -211,3 +214,39 @@ def test_the_driver_is_asked_for_the_process_once_its_runs_are_over_and_its_sess
     assert set(runs) == {"run"}
     assert len(runs) == 2
     assert asked != "asked of 0 more", "a session gives its memory back when it goes"
+
+
+def calibrating(cuda: FakeCuda | None) -> list[Event]:
+    """The copies of a calibration, on a clock that goes on a nanosecond a byte; None: where there is no GPU."""
+    known = micros(DeviceKind.CUDA)
+    places = [place for place, micro in enumerate(known) if micro.label == PINNED]
+    turns = tuple(Turn(point=Point(sizes=(("micro", place),), variant=Variant.DEVICE), budget_ns=0) for place in places)
+    events: list[Event] = []
+    shop = Workshop(
+        runtime=FakeRuntime(FakeModel(double)),
+        gauge=FakeGauge(),
+        clock=lambda: cuda.now_ns if cuda is not None else 0,
+        witness_of=lambda _: lambda: Sighting(cpu_ns=0),
+        emit=events.append,
+        scratch=Path(),
+        gpu=CudaGpu(cuda, FakeDriver()) if cuda is not None else None,
+    )
+    execute(replace(timing(), kind=Pass.CEILINGS, turns=turns, model_path=""), shop)
+    return events
+
+
+def test_a_calibration_copies_each_size_each_way_apart_and_frees_what_it_took() -> None:
+    cuda = FakeCuda()
+    found = [event for event in calibrating(cuda) if isinstance(event, CeilingReading)]
+    assert [each.micro for each in found] == [each.name for each in micros(DeviceKind.CUDA) if each.label == PINNED]
+    assert all(each.call_ns == float(each.micro.rpartition(" ")[2]) for each in found)
+    assert cuda.owned == set()
+
+
+def test_a_copy_that_cannot_be_had_is_no_rate_with_its_reason_and_the_next_size_follows() -> None:
+    cuda = FakeCuda(faults={"cudaHostAlloc": 2})
+    events = calibrating(cuda)
+    (lost,) = [event for event in events if isinstance(event, Skipped)]
+    assert "out of memory" in lost.reason
+    assert len([event for event in events if isinstance(event, CeilingReading)]) == 9
+    assert {each.state for each in calibrating(None) if isinstance(each, Skipped)} == {PointState.NOT_APPLICABLE}

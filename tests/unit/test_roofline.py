@@ -150,6 +150,30 @@ def test_copies_and_strays_of_a_gpus_session_need_no_ceiling() -> None:
     assert bounds(verdict(stray, copied, device=device)) == [Bound.FALLBACK, Bound.COPY]
 
 
+def test_a_copy_is_held_to_the_measured_rate_of_copies_of_its_size_that_way() -> None:
+    device = gpu_device()
+    links = [
+        entry(kind, "pinned", value, size)
+        for kind, value in ((CeilingKind.H2D, 10e9), (CeilingKind.D2H, 5e9))
+        for size in (MIB, 100 * MIB)
+    ]
+    known = replace(ceilings(device), entries=(*ceilings(device).entries, *links))
+    node = found("MemcpyToHost", 0, MIB, MIB, provider="CUDAExecutionProvider", self_ns=5_000)
+    gemm = replace(GEMM, node=replace(GEMM.node, provider="CUDAExecutionProvider", self_ns=5_000))
+    started = verdict(node, gemm, device=device, known=known)
+    copy = next(each for each in started.nodes if each.bound is Bound.COPY)
+    assert copy.memory is not None
+    assert copy.memory.value_ns == pytest.approx(MIB / 5)
+    assert dict(started.shares)[Bound.COPY] == pytest.approx(MIB / 5 / (MIB / 5 + 1e7 + 1e3), rel=0.01)
+    ran = replace(node, node=replace(node.node, kernel_ns=420_000))
+    timed = verdict(ran, device=device, known=known, coverage=5_000 / 500_000)
+    assert timed.nodes[0].efficiency == pytest.approx(0.5, rel=0.01)
+    assert timed.nodes[0].achieved_bytes_per_s == pytest.approx(MIB / 420e-6)
+    assert [each.move for each in timed.advice] == [Move.KEEP_ON_DEVICE], "no better kernel makes a link faster"
+    unknown = verdict(node, device=device, known=ceilings(device)).nodes[0]
+    assert (unknown.bound, unknown.memory) == (Bound.COPY, None)
+
+
 def test_a_node_whose_work_is_unknown_has_no_verdict_and_the_model_may_have_none() -> None:
     unknown = found("Custom", None, None, None, self_ns=9_000_000)
     judged = verdict(unknown, GEMM)

@@ -172,7 +172,8 @@ def _keep_on_device(judged: Judged) -> Advice | None:
 
 def _better_kernels(judged: Judged) -> Advice | None:
     """Nodes that take more than twice what the ceilings allow."""
-    slow = [verdict for verdict, _ in judged if verdict.efficiency is not None and verdict.efficiency < 1 / 2]
+    kernels = [verdict for verdict, _ in judged if verdict.bound is not Bound.COPY]
+    slow = [each for each in kernels if each.efficiency is not None and each.efficiency < 1 / 2]
     saved = sum(each.self_ns * (1 - (each.efficiency or 0.0)) for each in slow)
     if not slow or not isfinite(saved):
         return None

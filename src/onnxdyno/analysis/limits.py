@@ -6,7 +6,7 @@ from math import exp, log, prod
 
 from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings
 from onnxdyno.domain.findings import NodeFinding
-from onnxdyno.domain.micros import BFLOAT16, DISPATCH, FLOAT16, FLOAT32, FLOAT64, INT8, READ, STREAM
+from onnxdyno.domain.micros import BFLOAT16, DISPATCH, FLOAT16, FLOAT32, FLOAT64, INT8, PINNED, READ, STREAM
 from onnxdyno.domain.operators import COMPUTE_OPS
 from onnxdyno.domain.verdicts import Span
 
@@ -36,6 +36,7 @@ _LIKE = {
 _MOVERS = frozenset({"Gather", "Transpose", "Concat", "Where", "Resize", "ReorderInput", "ReorderOutput"})
 """They compute nothing: a rate below the bandwidth is what their pattern of access makes of it."""
 _MOVES_LIKE = {"ReorderInput": "Transpose", "ReorderOutput": "Transpose"}
+_LINKS = {"MemcpyFromHost": CeilingKind.H2D, "MemcpyToHost": CeilingKind.D2H}
 _COPIED = 50.0
 _CONTRACTED_IN = {"float16": FLOAT16, "bfloat16": BFLOAT16, "double": FLOAT64}
 
@@ -102,14 +103,19 @@ def shapes_of(text: str) -> list[tuple[str, tuple[int, ...]]]:
     return [(dtype, tuple(int(size) for size in sizes.split(",") if size)) for dtype, sizes in _SHAPE.findall(text)]
 
 
-def bandwidth(label: str, working_bytes: float, ceilings: Ceilings) -> Ceiling | None:
+def copy_limit(found: NodeFinding, ceilings: Ceilings) -> Span | None:
+    """How long a copy between host and device takes at least; None where its bytes or the link's rate are not known."""
+    kind, size = _LINKS.get(found.node.op_type), found.node.output_bytes
+    rate = bandwidth(PINNED, size, ceilings, kind) if kind is not None and size else None
+    return _scaled_rate(rate, float(size)) if rate is not None and size else None
+
+
+def bandwidth(
+    label: str, working_bytes: float, ceilings: Ceilings, kind: CeilingKind = CeilingKind.BANDWIDTH
+) -> Ceiling | None:
     """Between measured working sets along the logarithm; beyond them the nearest. None where none was measured."""
     known = sorted(
-        (
-            each
-            for each in ceilings.entries
-            if each.kind is CeilingKind.BANDWIDTH and each.label == label and each.value
-        ),
+        (each for each in ceilings.entries if each.kind is kind and each.label == label and each.value),
         key=lambda each: each.working_bytes or 0,
     )
     if not known:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onnxdyno.analysis.advice import advise
-from onnxdyno.analysis.limits import Limits, limits_of, rate_label
+from onnxdyno.analysis.limits import Limits, copy_limit, limits_of, rate_label
 from onnxdyno.analysis.nodes import device_times
 from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import Ceilings, fingerprint_sha256
@@ -147,6 +147,8 @@ def _only(nodes: Sequence[NodeVerdict]) -> tuple[Bound | None, float | None]:
 
 def _judged(found: NodeFinding, took_ns: int | None, stand: _Stand) -> tuple[NodeVerdict, Limits | None]:
     verdict = NodeVerdict(found=found, bound=_by_nature(found, stand.device), took_ns=took_ns)
+    if verdict.bound is Bound.COPY:
+        return _copied(verdict, copy_limit(found, stand.ceilings)), None
     if verdict.bound is not None:
         return verdict, None
     if found.work.flops is None and found.work.read_bytes is None:
@@ -180,6 +182,22 @@ def _judged(found: NodeFinding, took_ns: int | None, stand: _Stand) -> tuple[Nod
         efficiency=efficiency,
     )
     return verdict, limits
+
+
+def _copied(verdict: NodeVerdict, least: Span | None) -> NodeVerdict:
+    """A copy with what the link allows; it computes nothing, and its submission is in that rate."""
+    if least is None:
+        return verdict
+    took_ns, size = verdict.took_ns, verdict.found.node.output_bytes
+    nothing = Span(value_ns=0.0, low_ns=0.0, high_ns=0.0)
+    return replace(
+        verdict,
+        compute=nothing,
+        memory=least,
+        launch=nothing,
+        achieved_bytes_per_s=size / took_ns * 1e9 if took_ns and size else None,
+        efficiency=least.value_ns / took_ns if took_ns else None,
+    )
 
 
 def _by_nature(found: NodeFinding, device: Device) -> Bound | None:

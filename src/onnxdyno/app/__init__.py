@@ -5,7 +5,7 @@ survey > claim > take > pull > prepare > inspect > plan > measure > analyse > st
 """
 
 from onnxdyno.app.by_hand import Inspection, bench, inspection, query, read_spec, write_page, write_text
-from onnxdyno.app.ceilings import calibrate, stored_ceilings
+from onnxdyno.app.ceilings import calibrate, lacks, stored_ceilings
 from onnxdyno.app.copying import prepare
 from onnxdyno.app.judging import known_roofline
 from onnxdyno.app.places import device, devices, open_store
@@ -49,6 +49,7 @@ __all__ = [
     "inspect",
     "inspection",
     "known_roofline",
+    "lacks",
     "measure",
     "open_store",
     "origin",

@@ -25,20 +25,22 @@ def calibrate(
 ) -> None:
     """Measure what a device can do at most, once: rates by type, bandwidth by working set, cost of a node.
 
-    Half a minute. Stored in the cache folder for exactly this device, number of threads and runtime.
+    Half a minute. Stored in the cache folder for exactly this device, number of threads and runtime; the next call
+    measures only what is missing there, or was null for a cause that may have passed.
     """
     from onnxdyno import app as house
     from onnxdyno.reporting import ceilings, documents, terminal
 
     with screen.one_line_errors(as_json=as_json):
         on = house.device(device)
+        lacked = () if again else house.lacks(on, threads)
         with screen.progress() as tell:
             found = house.calibrate(on, threads=threads, is_again=again, tell=tell)
         if as_json:
             screen.write(documents.dumps(ceilings.ceilings_document(found)))
         else:
             screen.show(terminal.sheet(ceilings.ceilings_grid(found)))
-            for text in ceilings.reasons(found):
+            for text in (*ceilings.measured_now(lacked), *ceilings.reasons(found)):
                 screen.write(f"  {text}")
 
 

@@ -32,12 +32,16 @@ class CeilingKind(StrEnum):
                 return "bytes_per_s"
 
 
+CeilingKey = tuple[CeilingKind, str, int | None]
+"""What tells one ceiling of a device from another: kind, label, working bytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
     """One ceiling in the unit of its kind, with its 95 % interval over launches; a null has a reason.
 
-    `label`: what was run: `MatMul float32`, `Softmax`, `stream`, `read`. `working_bytes`: of a bandwidth, what it went
-    round in.
+    `label`: what was run: `MatMul float32`, `Softmax`, `stream`, `read`, `pinned`. `working_bytes`: what a bandwidth
+    went round in, or how much was copied. `is_lasting`, of a null: measuring again would find nothing either.
     """
 
     kind: CeilingKind
@@ -47,6 +51,12 @@ class Ceiling:
     high: float | None = None
     working_bytes: int | None = None
     reason: str | None = None
+    is_lasting: bool = False
+
+    @property
+    def key(self) -> CeilingKey:
+        """Kind, label, working bytes."""
+        return self.kind, self.label, self.working_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

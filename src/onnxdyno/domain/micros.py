@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from onnxdyno.domain.ceilings import CeilingKind
+from onnxdyno.domain.ceilings import CeilingKey, CeilingKind
 from onnxdyno.domain.devices import DeviceKind
 
 FLOAT_BYTES = 4
@@ -11,12 +11,15 @@ _MOST_WORKING_BYTES = 512 * 2**20
 _MOST_WEIGHTS_BYTES = 128 * 2**20
 _USUAL_CACHES = (32 * 2**10, 2**20, 16 * 2**20)
 _GPU_WORKING_BYTES = (2 * 2**20, 16 * 2**20, 512 * 2**20)
+_COPIED_BYTES = (2**12, 2**16, 2**20, 2**24, 2**28)
 _SHORT, _LONG = 4, 20
 _TINY_SHORT, _TINY_LONG = 16, 256
 _LARGE_BYTES = 16 * 2**20
 
 DISPATCH = "node"
 STREAM, READ = "stream", "read"
+PINNED = "pinned"
+"""Copies between the host's pinned memory and the device: no model runs."""
 FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT8 = "float32", "float64", "float16", "bfloat16", "int8"
 _CHAINS = {BFLOAT16: (1, 5)}
 """Contractions in a row, where the model must cast at both ends since the runtime takes no such input from numpy."""
@@ -40,12 +43,18 @@ class Micro:
     work: float = 0.0
     working_bytes: int | None = None
 
+    @property
+    def key(self) -> CeilingKey:
+        """Of the ceiling that it serves."""
+        return self.kind, self.label, self.working_bytes
+
 
 def micros(kind: DeviceKind, cache_bytes: tuple[int, ...] = ()) -> tuple[Micro, ...]:
     """Every micro-model for a device. `cache_bytes`: of a CPU's L1, L2, L3 …, smallest first."""
     is_gpu = kind is DeviceKind.CUDA
     sizes = _GPU_WORKING_BYTES if is_gpu else working_sets(cache_bytes)
-    return (*_dispatch(), *_contractions(8 if is_gpu else 1), *_streams(sizes), *_reads(sizes), *_operators())
+    copies = _copies() if is_gpu else ()
+    return (*_dispatch(), *_contractions(8 if is_gpu else 1), *_streams(sizes), *_reads(sizes), *_operators(), *copies)
 
 
 def working_sets(cache_bytes: tuple[int, ...]) -> tuple[int, ...]:
@@ -140,6 +149,23 @@ def _reads(sizes: tuple[int, ...]) -> tuple[Micro, ...]:
             )
         )
     return tuple(found)
+
+
+def _copies() -> tuple[Micro, ...]:
+    """One block each way, from where the submission costs most to where the link does."""
+    return tuple(
+        Micro(
+            name=f"{kind.value} {size}",
+            kind=kind,
+            label=PINNED,
+            op="Memcpy",
+            shape=(size,),
+            work=float(size),
+            working_bytes=size,
+        )
+        for kind in (CeilingKind.H2D, CeilingKind.D2H)
+        for size in _COPIED_BYTES
+    )
 
 
 _ROWS, _WIDTH = 64, 1024

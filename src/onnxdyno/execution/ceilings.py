@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from onnxdyno.domain.assignments import Assignment, Turn
-from onnxdyno.domain.ceilings import CeilingReading
+from onnxdyno.domain.ceilings import CeilingKind, CeilingReading
 from onnxdyno.domain.errors import ModelError, PointError
-from onnxdyno.domain.micros import BFLOAT16, FLOAT16, Micro, micros
+from onnxdyno.domain.micros import BFLOAT16, FLOAT16, PINNED, Micro, micros
 from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.plan import Variant
 from onnxdyno.execution.workshop import Workshop, attempt
@@ -28,13 +28,28 @@ def read_ceilings(assignment: Assignment, shop: Workshop) -> None:
 
     def read(turn: Turn) -> CeilingReading:
         ((_, place),) = turn.point.sizes
-        return _read(known[place], assignment, shop)
+        micro = known[place]
+        call_ns = _copied_ns(micro, assignment, shop) if micro.label == PINNED else _called_ns(micro, assignment, shop)
+        return CeilingReading(micro=micro.name, launch=assignment.launch, call_ns=call_ns)
 
     for at in range(len(assignment.turns)):
         attempt(assignment, at, shop, read)
 
 
-def _read(micro: Micro, assignment: Assignment, shop: Workshop) -> CeilingReading:
+def _copied_ns(micro: Micro, assignment: Assignment, shop: Workshop) -> float:
+    """The lower quartile of the copies of one size one way; the port copies a byte the other way with each."""
+    if shop.gpu is None:
+        raise PointError(PointState.NOT_APPLICABLE, "a CPU computes in the host's memory: nothing is copied")
+    size = micro.working_bytes or 0
+    is_there = micro.kind is CeilingKind.H2D
+    there, back = (size, 0) if is_there else (0, size)
+    transfer = shop.gpu.copy(there, back, count=assignment.protocol.copy_runs, clock=shop.clock)
+    if transfer.reason is not None:
+        raise PointError(PointState.CRASHED, transfer.reason)
+    return quantile(sorted(transfer.h2d_ns if is_there else transfer.d2h_ns), GOOD_SHARE)
+
+
+def _called_ns(micro: Micro, assignment: Assignment, shop: Workshop) -> float:
     from onnxdyno.measuring.micro_models import operators_of, write  # onnx is loaded only where models are made
 
     path, ran = shop.scratch / "micro.onnx", shop.scratch / "ran.onnx"
@@ -49,8 +64,7 @@ def _read(micro: Micro, assignment: Assignment, shop: Workshop) -> CeilingReadin
         path.unlink()
     if is_rare:
         _check_kernel(micro, operators_of(ran))
-    call_ns = time_calls(loaded.bind(feeds, Variant.DEVICE), shop.clock, shop.witness_of(assignment.threads))
-    return CeilingReading(micro=micro.name, launch=assignment.launch, call_ns=call_ns)
+    return time_calls(loaded.bind(feeds, Variant.DEVICE), shop.clock, shop.witness_of(assignment.threads))
 
 
 def _check_kernel(micro: Micro, ran: tuple[str, ...]) -> None:

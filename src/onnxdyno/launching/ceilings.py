@@ -1,12 +1,12 @@
 """The parent's side of measuring a device's ceilings: fresh processes over the same micro-models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from onnxdyno.analysis.ceilings import ceilings_from, links
+from onnxdyno.analysis.ceilings import ceilings_from, lacking, links, merged
 from onnxdyno.domain.assignments import Assignment, Pass, Turn
-from onnxdyno.domain.ceilings import CeilingReading, Ceilings, MicroOutcome, fingerprint_sha256
+from onnxdyno.domain.ceilings import CeilingKind, CeilingReading, Ceilings, MicroOutcome, fingerprint_sha256
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.micros import micros
 from onnxdyno.domain.outcomes import Skipped
@@ -32,20 +32,27 @@ def measure_ceilings(
     memory_limit_bytes: int | None,
     tell: Callable[[Progress], None],
     sampler: Sampler,
+    standing: Ceilings | None = None,
 ) -> Ceilings:
-    """Ceilings of one device at one number of threads, over three launches. Raises as `drive` and `undisturbed` do."""
+    """Ceilings of one device at one number of threads, over three launches. Raises as `drive` and `undisturbed` do.
+
+    Of those `standing` what is good is kept, and what they lack is measured, with the dispatch that it is told by.
+    """
     known = micros(device.kind, cache_bytes)
+    entries = standing.entries if standing is not None else ()
+    keys = lacking(known, entries)
+    places = [at for at, micro in enumerate(known) if micro.key in keys or micro.kind is CeilingKind.DISPATCH]
     launches: list[list[MicroOutcome]] = []
-    asked = _assignment(device, threads, cache_bytes, memory_limit_bytes)
+    asked = _assignment(device, threads, cache_bytes, memory_limit_bytes, places)
     for launch in range(1, LAUNCHES + 1):
         answers: list[MicroOutcome] = []
         own = replace(asked, launch=launch)
         for answer in undisturbed(partial(drive, launcher, own, LIMITS), own, sampler):
             if isinstance(answer, CeilingReading | Skipped):
-                name = known[len(answers)].name
+                name = known[places[len(answers)]].name
                 answers.append(answer)
-                done = (launch - 1) * len(known) + len(answers)
-                tell(Progress(done=done, total=LAUNCHES * len(known), text=f"ceilings {launch}/{LAUNCHES}  {name}"))
+                done = (launch - 1) * len(places) + len(answers)
+                tell(Progress(done=done, total=LAUNCHES * len(places), text=f"ceilings {launch}/{LAUNCHES}  {name}"))
         launches.append(answers)
     return Ceilings(
         device_id=device.id,
@@ -53,13 +60,14 @@ def measure_ceilings(
         threads=threads,
         fingerprint_sha256=fingerprint_sha256(device, threads),
         runtime_version=runtime_version,
-        entries=(*ceilings_from(known, launches), *links(device.kind)),
+        entries=merged(entries, (*ceilings_from(known, launches), *links(device.kind)), keys),
     )
 
 
-def _assignment(device: Device, threads: int, cache_bytes: tuple[int, ...], limit_bytes: int | None) -> Assignment:
-    count = len(micros(device.kind, cache_bytes))
-    points = (Point(sizes=(("micro", place),), variant=Variant.DEVICE) for place in range(count))
+def _assignment(
+    device: Device, threads: int, cache_bytes: tuple[int, ...], limit_bytes: int | None, places: Sequence[int]
+) -> Assignment:
+    points = (Point(sizes=(("micro", place),), variant=Variant.DEVICE) for place in places)
     return Assignment(
         kind=Pass.CEILINGS,
         launch=1,

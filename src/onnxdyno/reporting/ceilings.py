@@ -1,6 +1,9 @@
 """Ceilings as JSON and as a table. Schema: docs/schema/calibrate.schema.json."""
 
-from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings
+from collections.abc import Sequence
+
+from onnxdyno.domain.ceilings import Ceiling, CeilingKey, CeilingKind, Ceilings
+from onnxdyno.domain.micros import PINNED
 from onnxdyno.reporting import units
 from onnxdyno.reporting.documents import FORMAT, Document
 from onnxdyno.reporting.grid import Cell, Column, Grid
@@ -52,11 +55,22 @@ def ceilings_grid(found: Ceilings) -> Grid:
 
 def reasons(found: Ceilings) -> list[str]:
     """Why ceilings are missing, a line each."""
+    return [f"{_name(each.key)}: {each.reason}" for each in found.entries if each.value is None]
+
+
+def measured_now(keys: Sequence[CeilingKey]) -> list[str]:
+    """What stored ceilings lacked and was measured in this call, in one line; none if nothing was."""
+    if not keys:
+        return []
     return [
-        f"{each.label}{'' if each.working_bytes is None else ' ' + units.size(each.working_bytes)}: {each.reason}"
-        for each in found.entries
-        if each.value is None
+        f"measured now, as what was stored lacked {'it' if len(keys) == 1 else 'them'}: {', '.join(map(_name, keys))}"
     ]
+
+
+def _name(key: CeilingKey) -> str:
+    kind, label, working_bytes = key
+    what = f"{kind.value} {label}" if label == PINNED else label
+    return what if working_bytes is None else f"{what} {units.size(working_bytes)}"
 
 
 def rate(kind: CeilingKind, value: float | None) -> str:
@@ -77,5 +91,6 @@ def _entry(each: Ceiling) -> Document:
         "unit": each.kind.unit,
         "working_bytes": each.working_bytes,
         **{name: None if value is None else float(f"{value:.8g}") for name, value in values.items()},
+        "is_lasting": each.is_lasting,
         "reasons": {name: each.reason or "unknown" for name, value in values.items() if value is None},
     }
