@@ -1,6 +1,6 @@
 """Somebody else on the GPU while memory, cold numbers or a profile are read: what of the answer is left, and why."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from onnxdyno.domain.ceilings import CeilingReading
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.errors import DeviceBusy, DeviceError
-from onnxdyno.domain.outcomes import ArenaReading, Measured, MemoryReading, PointState, Profile, Skipped
+from onnxdyno.domain.outcomes import ArenaReading, Explored, Measured, MemoryReading, PointState, Profile, Skipped
 from onnxdyno.domain.plan import Protocol
 from onnxdyno.domain.sessions import Optimisation, SessionRecipe
 from onnxdyno.domain.telemetry import TelemetrySample, Tenant
@@ -217,6 +217,17 @@ def test_no_arena_is_started_beside_somebody_else() -> None:
     )
     assert isinstance(found, Skipped)
     assert found.state is PointState.FOREIGN_TENANT
+
+
+@pytest.mark.parametrize(("tenants", "state"), [(with_a_stranger, PointState.FOREIGN_TENANT), (alone, PointState.OOM)])
+def test_sizes_that_found_no_memory_beside_somebody_else_are_not_too_large(
+    tenants: Callable[[int], tuple[Tenant, ...]], state: PointState
+) -> None:
+    full = Explored(sizes=POINT.sizes, call_ns=None, state=PointState.OOM, reason="Failed to allocate memory")
+    fine = Explored(sizes=POINT.sizes, call_ns=5)
+    found, same = read(Pass.PROBE, readings(tenants=tenants), full, fine)
+    assert isinstance(found, Explored)
+    assert (found.state, same) == (state, fine)
 
 
 def test_a_gpu_that_is_lost_while_memory_is_read_ends_the_run() -> None:

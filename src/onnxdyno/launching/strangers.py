@@ -6,7 +6,7 @@ from onnxdyno.analysis.nodes import compute_on_cpu
 from onnxdyno.domain.assignments import Assignment, Pass, Turn
 from onnxdyno.domain.cold import ColdReading
 from onnxdyno.domain.devices import Device
-from onnxdyno.domain.outcomes import MemoryReading, PointState, Profile, Skipped
+from onnxdyno.domain.outcomes import Explored, MemoryReading, PointState, Profile, Skipped
 from onnxdyno.domain.plan import Point
 from onnxdyno.domain.telemetry import TelemetrySample, event_names
 from onnxdyno.launching.driving import Answer
@@ -55,8 +55,20 @@ def starved(skipped: Skipped, who: str | None) -> Skipped:
     """Out of memory is no property of a point where somebody else had some of it."""
     if who is None or skipped.state is not PointState.OOM:
         return skipped
-    why = f"while {who}, it ran out of memory: {skipped.reason}"
-    return replace(skipped, state=PointState.FOREIGN_TENANT, reason=why, remedy=ALONE)
+    return replace(skipped, state=PointState.FOREIGN_TENANT, reason=_ran_out(who, skipped.reason), remedy=ALONE)
+
+
+def tried(answer: Answer, who: str | None) -> Answer:
+    """As `starved`, of what a probe says of a point or of sizes."""
+    if isinstance(answer, Skipped):
+        return starved(answer, who)
+    if who is None or not isinstance(answer, Explored) or answer.state is not PointState.OOM:
+        return answer
+    return replace(answer, state=PointState.FOREIGN_TENANT, reason=_ran_out(who, answer.reason))
+
+
+def _ran_out(who: str, reason: str) -> str:
+    return f"while {who}, it ran out of memory: {reason}"
 
 
 def spoilt(answer: Answer, who: str, device: Device) -> Answer:

@@ -11,15 +11,15 @@ from onnxdyno.domain.outcomes import Measured, Skipped
 from onnxdyno.domain.plan import Point, Protocol
 from onnxdyno.domain.telemetry import TelemetrySample, event_names
 from onnxdyno.launching.driving import Answer
-from onnxdyno.launching.strangers import foreign, held_back, refusal, spoilt, starved
+from onnxdyno.launching.strangers import foreign, held_back, refusal, spoilt, starved, tried
 from onnxdyno.measuring.telemetry import ALONE, company, invalidating, judge, stranger_on
 from onnxdyno.ports import Recording, Sampler
 
 FIRST_READING_S = 5.0
 """Until a driver that was not loaded answers; one that never does is not waited for longer."""
 NEXT_READING_S = 1.0
-WATCHED = frozenset({Pass.TIMING, Pass.MEMORY, Pass.COLD, Pass.PROFILE, Pass.ARENA})
-"""Passes whose answers somebody else on the device would spoil: of an arena, that it found no more memory."""
+WATCHED = frozenset({Pass.PROBE, Pass.TIMING, Pass.MEMORY, Pass.COLD, Pass.PROFILE, Pass.ARENA})
+"""Passes whose answers somebody else on the device would spoil: of a probe and an arena, that memory ran out."""
 _WHERE_LOAD_COUNTS = frozenset({Pass.TIMING, Pass.PROFILE})
 """Passes that wait until the device is idle: what ran before is in its utilisation for up to a second."""
 
@@ -62,8 +62,7 @@ def watched(
                 yield refusal(assignment, turn, stranger, () if at else recording.samples())
             return
         with closing(answers()) as heard:
-            judging = _judged if assignment.kind is Pass.TIMING else _checked
-            yield from judging(heard, assignment, recording)
+            yield from _JUDGING.get(assignment.kind, _checked)(heard, assignment, recording)
     finally:
         recording.stop()
 
@@ -151,6 +150,12 @@ def _judged(answers: Iterator[Answer], assignment: Assignment, recording: Record
         told_ns = samples[-1].t_ns if samples else told_ns
 
 
+def _tried(answers: Iterator[Answer], assignment: Assignment, recording: Recording) -> Generator[Answer, None, None]:
+    """Of a probe: as they come, since what a call takes decides how long the next may be silent."""
+    for answer in answers:
+        yield tried(answer, company(_readings(recording, assignment.device)))
+
+
 def _checked(answers: Iterator[Answer], assignment: Assignment, recording: Recording) -> Generator[Answer, None, None]:
     """Of memory, cold numbers or a profile: once the process has ended, and it is known who else was there.
 
@@ -164,6 +169,10 @@ def _checked(answers: Iterator[Answer], assignment: Assignment, recording: Recor
         stranger = _lingering(recording, assignment.protocol, after_ns=samples[-1].t_ns, is_load_told=False)
     for answer in heard:
         yield held_back(answer, samples) if stranger is None else spoilt(answer, stranger, assignment.device)
+
+
+_JUDGING = {Pass.TIMING: _judged, Pass.PROBE: _tried}
+"""Others are judged once their process has ended."""
 
 
 def _readings(recording: Recording, device: Device) -> tuple[TelemetrySample, ...]:
