@@ -16,6 +16,7 @@ from onnxdyno.domain.findings import NodeFinding, ProfileFinding
 from onnxdyno.domain.numbers import percent
 from onnxdyno.domain.verdicts import Advice, Move, Roofline
 from onnxdyno.reporting import rooflines
+from onnxdyno.reporting.grid import profile_caption
 from onnxdyno.reporting.roofline_plot import roofline_plot
 
 CPU = cpu_device(threads=1)
@@ -300,6 +301,18 @@ def test_as_many_dispatches_as_the_unprofiled_call_lasts_bind_it_to_launch_whate
 def test_a_model_whose_nodes_all_have_one_bound_has_it_whatever_the_profiler_took() -> None:
     assert verdict(found("Loop", 0, 0, 0), *tiny(3, 5_000), coverage=13.0).bound is Bound.LAUNCH
     assert verdict(found("Custom", None, None, None), coverage=13.0).bound is None
+
+
+def test_a_table_of_nodes_says_when_its_times_are_mostly_the_profilers() -> None:
+    def caption(coverage: float | None) -> str:
+        nodes = (GEMM,)
+        return profile_caption(
+            ProfileFinding(point=point(), is_complete=True, coverage=coverage, overhead=3.5, nodes=nodes, reason=None)
+        )
+
+    assert "nodes cover 435 % of the unprofiled median; the profiler added 350 %" in caption(4.35)
+    assert "more of these times is the profiler's" in caption(4.35)
+    assert "profiler's" not in caption(1.2) + caption(None)
 
 
 def test_what_the_profiler_added_may_belong_to_any_node() -> None:

@@ -142,7 +142,7 @@ def test_the_document_keeps_to_its_schema_and_the_tables_have_their_rows() -> No
     assert document["profile"]["nodes_total"] == 4
     grid = slowest_grid(found, 3)
     assert len(grid.rows) == 3
-    assert "10.0 % of the time has no FLOPs" in grid.caption
+    assert "10 % of the time has no FLOPs" in grid.caption
     assert groups_grid("By layer", by_layer(found), 1).caption == "2 more in --json"
 
 

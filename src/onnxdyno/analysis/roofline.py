@@ -134,8 +134,8 @@ def _doubt(coverage: float | None) -> str | None:
     if coverage is None or coverage <= MOST_COVERAGE:
         return None
     return (
-        f"with the profiler on its nodes took {coverage:.2g} times as long as the whole call without it (beyond "
-        f"{MOST_COVERAGE:g} they are not believed), so no gain is told from their times"
+        f"with the profiler on its nodes took {coverage:.2g} times as long as the whole call without it: beyond "
+        f"{MOST_COVERAGE:g} times their times are not believed, and no gain is told from them"
     )
 
 

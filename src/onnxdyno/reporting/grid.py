@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from onnxdyno.analysis.roofline import MOST_COVERAGE
 from onnxdyno.domain.axes import describe
 from onnxdyno.domain.devices import Device
 from onnxdyno.domain.findings import (
@@ -14,6 +15,7 @@ from onnxdyno.domain.findings import (
     PointFinding,
     ProfileFinding,
 )
+from onnxdyno.domain.numbers import percent
 from onnxdyno.domain.outcomes import NodeTiming
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import points as layout
@@ -299,9 +301,11 @@ def profile_caption(profile: ProfileFinding) -> str:
     if not profile.is_complete:
         parts.append("incomplete: whole runs only")
     if profile.coverage is not None:
-        parts.append(f"nodes cover {units.percent(profile.coverage)} of the unprofiled median")
+        parts.append(f"nodes cover {percent(profile.coverage)} of the unprofiled median")
     if profile.overhead is not None:
-        parts.append(f"the profiler added {units.percent(profile.overhead)}")
+        parts.append(f"the profiler added {percent(profile.overhead)}")
+    if profile.coverage is not None and profile.coverage > MOST_COVERAGE:
+        parts.append("more of these times is the profiler's than the nodes': shares are of the profiled run alone")
     if profile.bound is not None:
         parts.append(f"bound by {profile.bound.value}")
     if profile.reason:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from onnxdyno.analysis.nodes import by_layer, by_op_type
 from onnxdyno.domain.findings import NodeGroup, ProfileFinding
+from onnxdyno.domain.numbers import percent
 from onnxdyno.domain.outcomes import Profile
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import units
@@ -96,9 +97,9 @@ def groups_grid(title: str, groups: Sequence[NodeGroup], most: int) -> Grid:
 def _caption(finding: ProfileFinding) -> str:
     parts = [profile_caption(finding)]
     if finding.matched_share is not None:
-        parts.append(f"{units.percent(1 - finding.matched_share)} of the time has no FLOPs")
+        parts.append(f"{percent(1 - finding.matched_share)} of the time has no FLOPs")
     if finding.cpu_share is not None:
-        parts.append(f"{units.percent(finding.cpu_share)} of the host's time on CPU nodes, {finding.copy_nodes} copies")
+        parts.append(f"{percent(finding.cpu_share)} of the host's time on CPU nodes, {finding.copy_nodes} copies")
     return "; ".join(parts)
 
 
