@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 import factories as make
+from onnxdyno.analysis import analyse
 from onnxdyno.analysis.prediction import ProfileNode, predict
 from onnxdyno.domain.axes import Role, axis_sizes
 from onnxdyno.domain.findings import Estimate, Findings
@@ -223,6 +224,16 @@ def test_what_was_asked_is_in_the_document() -> None:
     asked = replace(run, plan=replace(run.plan, spec=BenchmarkSpec(launches=7, latency_target_ms=12.5)))
     protocol = validate("bench", documents.bench_document(asked, found))["protocol"]
     assert (protocol["launches"], protocol["latency_target_ms"], protocol["threads"]) == (7, 12.5, 3)
+
+
+def test_predictions_for_other_devices_fit_the_schema_with_and_without_numbers() -> None:
+    run, found = run_and_findings()
+    predicted = analyse(run).others
+    for others in (predicted, replace(predicted, predictions=(), reason=HOSTILE)):
+        read = validate("bench", documents.bench_document(run, replace(found, others=others)))["other_devices"]
+        assert (read["reason"] is None) == bool(read["predictions"])
+        for each in read["predictions"]:
+            assert {name for name, value in each.items() if value is None} == set(each["reasons"])
 
 
 def test_a_prediction_is_what_the_schema_says() -> None:

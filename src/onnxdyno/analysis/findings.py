@@ -13,6 +13,7 @@ from onnxdyno.analysis.memory import memory_findings
 from onnxdyno.analysis.nodes import compute_on_cpu, profile_finding
 from onnxdyno.analysis.on_device import with_device_times
 from onnxdyno.analysis.outputs import differ_unlawfully
+from onnxdyno.analysis.requirements.elsewhere import others_of
 from onnxdyno.analysis.requirements.of_run import here_of, tiers_of
 from onnxdyno.domain.cost import Cost
 from onnxdyno.domain.findings import NO_ENERGY, Estimate, Findings, PointFinding
@@ -35,6 +36,7 @@ def analyse(run: BenchmarkRun) -> Findings:
         profile_finding(profile, by_point.get(profile.point), run.plan.device, work)
         for profile, work in zip(run.profiles, run.work or ((),) * len(run.profiles), strict=True)
     )
+    tiers = tiers_of(run, points, profiles, choices.best_batch, shipped())
     return Findings(
         points=points,
         session_ns=over_launches(sessions, run.plan.confidence_of(len(sessions)))
@@ -45,12 +47,13 @@ def analyse(run: BenchmarkRun) -> Findings:
         largest_resolution=choices.largest_resolution,
         largest_sequence=choices.largest_sequence,
         profiles=profiles,
-        tiers=tiers_of(run, points, profiles, choices.best_batch, shipped()),
+        tiers=tiers,
         warnings=tuple(_warnings(run, points)),
         front=on_front,
         knee=knee(operating, on_front),
         cold=cold_findings(run, points),
         here=here_of(run, points, choices.best_batch),
+        others=others_of(run, points, profiles, tiers, shipped()),
     )
 
 

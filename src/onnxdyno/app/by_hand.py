@@ -90,9 +90,9 @@ def read_spec(path: Path) -> dict[str, Any]:
     return dict(settings.parse_yaml(text, path.name))
 
 
-def write_page(path: Path, run: BenchmarkRun, findings: Findings) -> None:
+def write_page(path: Path, run: BenchmarkRun, findings: Findings, *, results_uri: str | None = None) -> None:
     """The one-page summary as a file of its own. Raises `InfrastructureError`."""
-    write_text(path, html.page(run, findings, known_roofline(run, findings)), "--html")
+    write_text(path, html.page(run, findings, known_roofline(run, findings), results_uri=results_uri), "--html")
 
 
 def write_text(path: Path, text: str, option: str) -> None:

@@ -183,11 +183,12 @@ def store(run: BenchmarkRun, findings: Findings, *, results_uri: str) -> str:
 def report(run: BenchmarkRun, findings: Findings, *, results_uri: str) -> Report:
     """Write summary.json, summary.md and summary.html beside the tables."""
     results = places.open_store(results_uri, may_be_new=True)
-    page = markdown.summary(run, findings)
+    judged = known_roofline(run, findings)
+    page = markdown.summary(run, findings, judged, results_uri=results.uri)
     bodies = {
         "json": documents.dumps(documents.bench_document(run, findings)),
         "md": page,
-        "html": html.page(run, findings, known_roofline(run, findings)),
+        "html": html.page(run, findings, judged, results_uri=results.uri),
     }
     uris = []
     for form, body in bodies.items():

@@ -145,10 +145,12 @@ def bench(
         on = house.device(device)
         with screen.progress() as tell:
             run, findings = house.bench(model, on=on, results_uri=out, tell=tell, parameters=parameters)
-        _show(run, findings, model.name, html=html, as_json=as_json)
+        _show(run, findings, model.name, html=html, as_json=as_json, out=out)
 
 
-def _show(run: "BenchmarkRun", findings: "Findings", name: str, *, html: Path | None, as_json: bool) -> None:
+def _show(
+    run: "BenchmarkRun", findings: "Findings", name: str, *, html: Path | None, as_json: bool, out: str | None
+) -> None:
     """A bench as text or JSON, and as a page. Raises `NothingMeasured`."""
     from onnxdyno import app as house
     from onnxdyno.reporting import documents, terminal
@@ -156,10 +158,10 @@ def _show(run: "BenchmarkRun", findings: "Findings", name: str, *, html: Path | 
     if as_json:
         screen.write(documents.dumps(documents.bench_document(run, findings)))
     else:
-        screen.show(terminal.bench(run, findings))
+        screen.show(terminal.bench(run, findings, out))
     if html is not None:
         with screen.one_line_errors(as_json=False):  # the one object was printed: what was measured is not lost
-            house.write_page(html, run, findings)
+            house.write_page(html, run, findings, results_uri=out)
     if not any(point.state.is_measured for point in findings.points):
         raise NothingMeasured(
             f"{printable(name)}: none of {len(findings.points)} points could be measured; see their reasons."

@@ -255,6 +255,45 @@ class MeasuredHere:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedOn:
+    """What one call is predicted to take and to need on one device of the catalogue, on which the run measured nothing.
+
+    `latency_ns` has its interval at `confidence`, or a reason; so has its value alone where only a range can be said.
+    `source_id` is whose profile it is from; None = arithmetic alone. `needed_bytes` is an upper bound,
+    `least_needed_bytes` what cannot be avoided. `fits`: True if the upper bound does, False if the lower does not.
+    """
+
+    device_id: str
+    device_name: str
+    device_memory_bytes: int
+    device_source: str
+    """Where the catalogue has the device from, and how sure that is."""
+    device_confidence: str
+    latency_ns: Estimate
+    confidence: float | None = None
+    basis: str | None = None
+    source_id: str | None = None
+    least_needed_bytes: int | None = None
+    needed_bytes: int | None = None
+    memory_reason: str = ""
+    fits: bool | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherDevices:
+    """The base point on devices that the run did not measure; none has a reason."""
+
+    sizes: AxisSizes
+    dtype: str | None
+    """What contractions run in there: fp32 is without TF32."""
+    predictions: tuple[PredictedOn, ...]
+    reason: str | None = None
+    evidence: str = ""
+    """What the predictions were made from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """All findings of one run."""
 
@@ -273,3 +312,6 @@ class Findings:
     cold: tuple[ColdFinding, ...] = ()
     here: MeasuredHere | None = None
     """The run's own device against its target; None: tiers were not asked for."""
+    others: OtherDevices = field(
+        default_factory=lambda: OtherDevices(sizes=(), dtype=None, predictions=(), reason="nothing was predicted")
+    )

@@ -25,6 +25,7 @@ from onnxdyno.domain.models import ModelRef, Signature, TensorSpec
 from onnxdyno.domain.plan import Point, Protocol
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.domain.text import storable
+from onnxdyno.reporting.elsewhere import others_document
 from onnxdyno.reporting.shapes import shape_entry, size_at
 from onnxdyno.reporting.tiers import here_document, heres, tier_document
 
@@ -53,6 +54,7 @@ def bench_document(run: BenchmarkRun, findings: Findings) -> Document:
         "cost": next((_cost(cost) for cost in run.costs if cost.sizes == run.plan.base.sizes), None),
         "requirements": [tier_document(tier) for tier in findings.tiers],
         "measured_here": [here_document(each) for each in heres(findings)],
+        "other_devices": others_document(findings.others),
     }
 
 

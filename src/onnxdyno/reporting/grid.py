@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxdyno.analysis.roofline import MOST_COVERAGE
 from onnxdyno.domain.axes import describe
@@ -49,6 +49,16 @@ class Grid:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
+
+
+def without(grid: Grid, title: str) -> Grid:
+    """The same table less one column."""
+    kept = [place for place, column in enumerate(grid.columns) if column.title != title]
+    return replace(
+        grid,
+        columns=tuple(grid.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in grid.rows),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

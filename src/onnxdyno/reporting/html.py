@@ -13,6 +13,9 @@ from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.domain.verdicts import Roofline
 from onnxdyno.reporting import charts, prose, reading_grids, rooflines, safe, treemap, units
 from onnxdyno.reporting import grid as tables
+from onnxdyno.reporting.ceilings import ceilings_grid
+from onnxdyno.reporting.elsewhere import TITLE as ELSEWHERE
+from onnxdyno.reporting.elsewhere import others_grid, others_lines
 from onnxdyno.reporting.grid import Cell, Column, Grid
 from onnxdyno.reporting.points import Sweep, sweeps
 from onnxdyno.reporting.roofline_plot import roofline_plot
@@ -23,8 +26,17 @@ _STATE_CSS |= {state.value: "none" for state in PointState if not state.is_measu
 _STATE_CSS |= {PointState.NOT_APPLICABLE.value: "na"}
 
 
-def page(run: BenchmarkRun, findings: Findings, judged: tuple[Roofline, Ceilings] | None = None) -> str:
-    """The whole page of one run; with its roofline where its device is calibrated."""
+def page(
+    run: BenchmarkRun,
+    findings: Findings,
+    judged: tuple[Roofline, Ceilings] | None = None,
+    *,
+    results_uri: str | None = None,
+) -> str:
+    """The whole page of one run; with its roofline and ceilings where its device is calibrated.
+
+    `results_uri`: the store with this run, for the command that repeats a prediction.
+    """
     name = safe.html(run.plan.model.ref.name)
     body = (
         _header(run),
@@ -37,6 +49,8 @@ def page(run: BenchmarkRun, findings: Findings, judged: tuple[Roofline, Ceilings
         _memory(run, findings),
         _table_section(reading_grids.cold_grid(findings)) if findings.cold else "",
         _tiers(findings),
+        _elsewhere(run, findings, results_uri),
+        "" if judged is None else _table_section(ceilings_grid(judged[1])),
         _warnings(findings),
         _facts("How it was measured", prose.method(run)),
         _fingerprint(run),
@@ -162,17 +176,20 @@ def _memory(run: BenchmarkRun, findings: Findings) -> str:
 def _tiers(findings: Findings) -> str:
     """The reasons are sentences: they stand below the table, not in a column of it."""
     grid = tiers_grid(findings.tiers, heres(findings))
-    kept = [place for place, column in enumerate(grid.columns) if column.title != "why"]
-    short = Grid(
-        title=grid.title,
-        columns=tuple(grid.columns[place] for place in kept),
-        rows=tuple(tuple(row[place] for place in kept) for row in grid.rows),
-    )
+    short = tables.without(grid, "why")
     said = [*((tier.tier, tier.reason) for tier in findings.tiers), *map(here_line, heres(findings))]
     told = [f"<li><b>{safe.html(label)}</b> {safe.html(text)}</li>" for label, text in said]
     return _table_section(
         short, told, frozenset([*(tier.reason for tier in findings.tiers), *(each.reason for each in heres(findings))])
     )
+
+
+def _elsewhere(run: BenchmarkRun, findings: Findings, results_uri: str | None) -> str:
+    lines = others_lines(run, findings.others, results_uri)
+    told = [f"<li><b>{safe.html(label)}</b> {safe.html(text)}</li>" for label, text in lines]
+    if findings.others.predictions:
+        return _table_section(tables.without(others_grid(findings.others), "id"), told)
+    return _section(ELSEWHERE, "", f'<ul class="notes">{"".join(told)}</ul>')
 
 
 def _warnings(findings: Findings) -> str:

@@ -17,6 +17,8 @@ from onnxdyno.domain.outcomes import PointState
 from onnxdyno.domain.runs import BenchmarkRun
 from onnxdyno.reporting import grid as tables
 from onnxdyno.reporting import reading_grids, safe, units
+from onnxdyno.reporting.elsewhere import TITLE as ELSEWHERE
+from onnxdyno.reporting.elsewhere import others_grid, others_lines
 from onnxdyno.reporting.grid import Cell, Grid
 from onnxdyno.reporting.shapes import shape_entry
 from onnxdyno.reporting.sizing import Answers, more_lines
@@ -89,7 +91,7 @@ def _counted(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def bench(run: BenchmarkRun, findings: Findings) -> RenderableType:
+def bench(run: BenchmarkRun, findings: Findings, results_uri: str | None = None) -> RenderableType:
     """One model on one device: points, what stopped the others, slowest nodes, choices, tiers."""
     parts: list[RenderableType] = [points(run, findings)]
     for profile in findings.profiles[:1]:
@@ -103,6 +105,7 @@ def bench(run: BenchmarkRun, findings: Findings) -> RenderableType:
     if findings.cold:
         parts += [Text(), _Sheet(grid=reading_grids.cold_grid(findings))]
     parts += [Text(), *_choices(run, findings), Text(), *_tiers(findings)]
+    parts += [Text(), *_elsewhere(run, findings, results_uri)]
     if findings.warnings:
         parts += [Text(), _stories("Warnings", [("!", warning) for warning in findings.warnings])]
     return Group(*parts)
@@ -214,6 +217,12 @@ def _tiers(findings: Findings) -> list[RenderableType]:
     grid = tiers_grid(findings.tiers, heres(findings))
     why = [*((tier.tier, tier.reason) for tier in findings.tiers), *map(here_line, heres(findings))]
     return [_Sheet(grid=grid, without=("why",)), _stories("", why)]
+
+
+def _elsewhere(run: BenchmarkRun, findings: Findings, results_uri: str | None) -> list[RenderableType]:
+    found = findings.others
+    lines = _stories("", others_lines(run, found, results_uri))
+    return [_Sheet(grid=others_grid(found)) if found.predictions else _heading(ELSEWHERE, ""), lines]
 
 
 def _tensors_grid(title: str, tensors: Iterable[TensorSpec]) -> Grid:

@@ -27,18 +27,18 @@ def tiers_of(
     catalogue: Catalogue,
 ) -> tuple[Tier, ...]:
     """Minimum for the base point; recommended and optimal for the best batch, or the base where there is none."""
-    base = _base(run, points)
+    base = base_of(run, points)
     if base is None:
         lost = Load(sizes=run.plan.base.sizes, items=1, evidence=f"run {run.origin.run_id}")
-        return without(("minimum", "recommended", "optimal"), _unmeasured(run), lost)
+        return without(("minimum", "recommended", "optimal"), unmeasured(run), lost)
     wanted = _wanted(base, points, best_batch)
     goal = Goal(catalogue=catalogue, target=_target(run), dtype=dtype_of(run.signature.precision))
-    return tiers(_load(run, base, profiles), _load(run, wanted, profiles), goal)
+    return tiers(load_at(run, base, profiles), load_at(run, wanted, profiles), goal)
 
 
 def here_of(run: BenchmarkRun, points: Sequence[PointFinding], best_batch: Choice) -> MeasuredHere:
     """The run's own device against the target, at the point of the recommended tier."""
-    base, device = _base(run, points), run.plan.device
+    base, device = base_of(run, points), run.plan.device
     wanted = None if base is None else _wanted(base, points, best_batch)
     found = MeasuredHere(
         run_id=run.origin.run_id,
@@ -48,8 +48,8 @@ def here_of(run: BenchmarkRun, points: Sequence[PointFinding], best_batch: Choic
         threads=run.plan.threads,
         sizes=run.plan.base.sizes,
         meets=None,
-        reason=_unmeasured(run),
-        peak_memory_reason=_unmeasured(run),
+        reason=unmeasured(run),
+        peak_memory_reason=unmeasured(run),
     )
     if wanted is None:
         return found
@@ -65,7 +65,8 @@ def here_of(run: BenchmarkRun, points: Sequence[PointFinding], best_batch: Choic
     return against(_target(run), measured)
 
 
-def _base(run: BenchmarkRun, points: Sequence[PointFinding]) -> PointFinding | None:
+def base_of(run: BenchmarkRun, points: Sequence[PointFinding]) -> PointFinding | None:
+    """The first point, where it carries numbers."""
     return next((each for each in points if each.point == run.plan.base and each.state.is_measured), None)
 
 
@@ -73,7 +74,8 @@ def _wanted(base: PointFinding, points: Sequence[PointFinding], best_batch: Choi
     return next((each for each in points if each.point == best_batch.point and each.state.is_measured), base)
 
 
-def _unmeasured(run: BenchmarkRun) -> str:
+def unmeasured(run: BenchmarkRun) -> str:
+    """Why nothing is said where the first point has no number."""
     return f"the first point, {run.plan.base.key}, was not measured"
 
 
@@ -83,7 +85,8 @@ def _target(run: BenchmarkRun) -> Target | None:
     return None if target_ns is None else Target(most_ns=target_ns, asked=asked)
 
 
-def _load(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding]) -> Load:
+def load_at(run: BenchmarkRun, at: PointFinding, profiles: Sequence[ProfileFinding]) -> Load:
+    """One measured point as it is put to devices."""
     profile = next((each for each in profiles if each.point.sizes == at.point.sizes), None)
     profiled = profile.nodes if profile is not None else ()
     work = next((each for each in run.arithmetic if each.sizes == at.point.sizes), None)

@@ -1,11 +1,13 @@
 """How every device of the catalogue stands to a load: memory it needs at most, latency with its interval."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from onnxdyno.analysis.prediction import Basis, Prediction, predict, predict_from, predict_memory
 from onnxdyno.analysis.requirements.records import Goal, Load, MeasuredOn, Standing
 from onnxdyno.domain.findings import Estimate
 from onnxdyno.hardware.catalogue import is_supported
+from onnxdyno.hardware.lookup import Catalogue
 from onnxdyno.hardware.records import Accelerator
 
 PREDICTED, MEASURED = 0.9, 0.95
@@ -17,6 +19,15 @@ _PER_BOARD = "(per GPU)"
 _CONTEXT_BYTES = 1100 * 2**20
 _MOST_CONTEXT_BYTES = _CONTEXT_BYTES + 2**30
 """As in `predict_memory`: the most that a context takes, and that with the most workspace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """Memory that a load takes on a GPU: an upper bound and what cannot be avoided; None has its `reason`."""
+
+    least_bytes: int | None = None
+    most_bytes: int | None
+    reason: str
 
 
 def candidates(goal: Goal) -> tuple[Accelerator, ...]:
@@ -46,7 +57,8 @@ def standings(load: Load, devices: Sequence[Accelerator], goal: Goal) -> tuple[S
 def _standing(
     load: Load, device: Accelerator, found: Prediction | None, measured: MeasuredOn | None, goal: Goal
 ) -> Standing:
-    needed_bytes, memory_reason = _needed(load, device, goal)
+    memory = needed(load, device, goal.catalogue)
+    needed_bytes, memory_reason = memory.most_bytes, memory.reason
     if measured is not None and measured.latency_ns.value is not None:
         return Standing(
             device=device,
@@ -80,10 +92,10 @@ def _evidence(load: Load, found: Prediction) -> str:
     return "; ".join((f"profile of {found.source_id}", *told, *found.notes))
 
 
-def _needed(load: Load, device: Accelerator, goal: Goal) -> tuple[int | None, str]:
-    """The upper bound of the memory, and how it is known or why it is not."""
+def needed(load: Load, device: Accelerator, catalogue: Catalogue) -> Needed:
+    """The memory that the load takes there, and how it is known or why it is not."""
     if device.id in load.ran_out and device.id not in load.measured:
-        return None, f"it ran out of memory in {load.ran_out[device.id]}"
+        return Needed(most_bytes=None, reason=f"it ran out of memory in {load.ran_out[device.id]}")
     measured = [each for each in load.measured.values() if each.peak_bytes is not None]
     own = next((each for each in measured if each.device_id == device.id), measured[0] if measured else None)
     activation_bytes = load.activation_bytes
@@ -96,24 +108,33 @@ def _needed(load: Load, device: Accelerator, goal: Goal) -> tuple[int | None, st
         measured_bytes=None if own is None else (own.peak_bytes or 0) + _CONTEXT_BYTES,
         context_bytes=None if own is None else _CONTEXT_BYTES,
         arena_grows_as_requested=own is not None and own.device_id == device.id,
-        catalogue=goal.catalogue,
+        catalogue=catalogue,
     )
     if own is not None:
         once_more = "" if own.device_id == device.id else " and one more doubling of its arena"
         measured_text = f"{_mib(own.peak_bytes or 0)} over the context measured on {own.device_id}{once_more}"
-        return found.high_bytes, f"upper bound from {measured_text} + {_mib(_CONTEXT_BYTES)} context"
-    high_bytes, host_bytes = found.high_bytes, _by_host(load)[0]
+        return Needed(
+            least_bytes=found.low_bytes,
+            most_bytes=found.high_bytes,
+            reason=f"upper bound from {measured_text} + {_mib(_CONTEXT_BYTES)} context",
+        )
+    by_host = _by_host(load)
     parts = f"{_mib(load.weights_bytes)} weights and {_mib(activation_bytes or 0)} live activations"
-    if host_bytes is not None and host_bytes > high_bytes:
-        return _by_host(load)
-    return high_bytes, f"upper bound from {parts}: 4 × both + {_mib(_MOST_CONTEXT_BYTES)} context and workspace"
+    if by_host.most_bytes is not None and by_host.most_bytes > found.high_bytes:
+        return replace(by_host, least_bytes=found.low_bytes)
+    return Needed(
+        least_bytes=found.low_bytes,
+        most_bytes=found.high_bytes,
+        reason=f"upper bound from {parts}: 4 × both + {_mib(_MOST_CONTEXT_BYTES)} context and workspace",
+    )
 
 
-def _by_host(load: Load) -> tuple[int | None, str]:
+def _by_host(load: Load) -> Needed:
     if load.host_peak_bytes is None:
-        return None, f"memory is not known: {load.activation_reason or 'live activations were not counted'}"
+        reason = f"memory is not known: {load.activation_reason or 'live activations were not counted'}"
+        return Needed(most_bytes=None, reason=reason)
     text = f"upper bound from {_mib(load.host_peak_bytes)} measured on the CPU + {_mib(_MOST_CONTEXT_BYTES)}"
-    return load.host_peak_bytes + _MOST_CONTEXT_BYTES, f"{text} context and workspace"
+    return Needed(most_bytes=load.host_peak_bytes + _MOST_CONTEXT_BYTES, reason=f"{text} context and workspace")
 
 
 def _mib(size_bytes: int) -> str:
