@@ -55,7 +55,9 @@ def others_lines(run: BenchmarkRun, found: OtherDevices, results_uri: str | None
         is_all = len(ids) == len(found.predictions)
         whose = "all" if is_all else f"{len(ids)} of {len(found.predictions)}"
         told.append((whose, "; ".join(notes) + ("" if is_all else f" ({', '.join(ids)})")))
-    told.append(("catalogue", "how sure memory and peaks of a device are; `onnxdyno hardware ID` has their source"))
+    told.append(
+        ("catalogue", "`onnxdyno hardware ID` has memory and peaks of a device, how sure they are and their source")
+    )
     return [*told, ("again", _command(run, found, results_uri))]
 
 
@@ -104,7 +106,7 @@ def _caption(found: OtherDevices) -> str:
 
 
 def _notes(found: OtherDevices) -> list[tuple[tuple[str, ...], list[str]]]:
-    """Devices and what is noted of all of them; notes that differ in the device's name or a percentage alone are one."""
+    """Devices and what is noted of all of them; alike but for its name or a percentage, they are one."""
     whose: dict[str, list[str]] = {}
     for each in found.predictions:
         for note in each.notes if each.basis is not None else ():
