@@ -10,10 +10,11 @@ from onnxdyno.analysis import analyse
 from onnxdyno.analysis.roofline import Datasheet
 from onnxdyno.app import steps
 from onnxdyno.app.ceilings import _as_users_get_it
-from onnxdyno.app.judging import datasheet_of
+from onnxdyno.app.judging import datasheet_of, known_roofline
 from onnxdyno.domain.bounds import Bound
 from onnxdyno.domain.ceilings import Ceiling, CeilingKind, Ceilings, fingerprint_sha256
 from onnxdyno.domain.runs import BenchmarkRun
+from onnxdyno.reporting import html, markdown
 from onnxdyno.storage.ceilings import keep_ceilings
 from onnxdyno.storage.rows import node_rows, run_row
 
@@ -85,3 +86,17 @@ def test_with_ceilings_every_node_has_a_bound_or_its_own_reason(run: BenchmarkRu
         assert (row.bound in {bound.value for bound in Bound}) or "calibrate" not in (row.bound_reason or "")
     (entry,) = run_row(run, findings).profiles
     assert entry.bound is not None or "calibrate" not in (entry.bound_reason or "")
+
+
+def test_the_report_of_a_calibrated_device_has_the_verdict_and_the_ceilings(run: BenchmarkRun, tmp_path: Path) -> None:
+    findings = steps.analyse(run)
+    assert "Measured ceilings" not in markdown.summary(run, findings, known_roofline(run, findings))
+    calibrated(run, tmp_path)
+    findings = steps.analyse(run)
+    judged = known_roofline(run, findings)
+    assert judged is not None
+    for page in (markdown.summary(run, findings, judged), html.page(run, findings, judged)):
+        assert "Roofline" in page
+        ceilings = page.partition("Measured ceilings")[2]
+        assert "100 GFLOP/s" in ceilings
+        assert "90 GFLOP/s" in ceilings, "the lower end of its interval"

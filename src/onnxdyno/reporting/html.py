@@ -50,9 +50,9 @@ def page(
         _table_section(reading_grids.cold_grid(findings)) if findings.cold else "",
         _tiers(findings),
         _elsewhere(run, findings, results_uri),
-        "" if judged is None else _table_section(ceilings_grid(judged[1])),
         _warnings(findings),
         _facts("How it was measured", prose.method(run)),
+        _ceilings(judged),
         _fingerprint(run),
         "<footer>onnxdyno. Every sample is kept in the tables of this run.</footer>",
     )
@@ -206,6 +206,15 @@ def _definitions(told: tuple[tuple[str, str], ...]) -> str:
     return f'<dl class="facts">{rows}</dl>'
 
 
+def _ceilings(judged: tuple[Roofline, Ceilings] | None) -> str:
+    """Folded: the plot has the few that the verdict took; who doubts one opens this."""
+    if judged is None:
+        return ""
+    grid = ceilings_grid(judged[1])
+    said = f'<p class="caption">{safe.html(grid.caption)}</p>'
+    return f"<section><details><summary>{safe.html(grid.title)}</summary>{said}{_table(grid, [])}</details></section>"
+
+
 def _fingerprint(run: BenchmarkRun) -> str:
     facts = run.plan.device.fingerprint
     if not facts:
@@ -215,14 +224,19 @@ def _fingerprint(run: BenchmarkRun) -> str:
 
 
 def _table_section(grid: Grid, notes: list[str] | None = None, told: frozenset[str] = frozenset()) -> str:
-    """A table; missing values get numbered reasons below it, except those `told` in its notes already."""
+    """A table under its title and caption."""
+    return _section(grid.title, grid.caption, _table(grid, notes or [], told))
+
+
+def _table(grid: Grid, notes: list[str], told: frozenset[str] = frozenset()) -> str:
+    """Missing values get numbered reasons below the table, except those `told` in its notes already."""
     footnotes = tables.Footnotes()
     head = "".join(f"<th{_css(column)}>{safe.html(column.title)}</th>" for column in grid.columns)
     rows = "".join(f"<tr>{_row(grid, row, footnotes, told)}</tr>" for row in grid.rows)
     table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     items = [f"<li>{number}. {safe.html(reason)}</li>" for number, reason in enumerate(footnotes.lines(), 1)]
-    listed = "".join((*items, *(notes or ())))
-    return _section(grid.title, grid.caption, table + (f'<ul class="notes">{listed}</ul>' if listed else ""))
+    listed = "".join((*items, *notes))
+    return table + (f'<ul class="notes">{listed}</ul>' if listed else "")
 
 
 def _row(grid: Grid, row: tuple[Cell, ...], footnotes: tables.Footnotes, noted: frozenset[str]) -> str:
