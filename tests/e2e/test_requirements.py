@@ -1,6 +1,9 @@
 """A real bench that was stored, and which device its model needs by that run alone and beside its file."""
 
+import html
 import os
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -55,3 +58,16 @@ def test_a_stored_bench_says_which_device_its_model_needs(tmp_path: Path) -> Non
     )
     assert predicted.code == 0, predicted.err
     assert predicted.document["predictions"][0]["source_id"] is None
+    (page,) = (tmp_path / "results").rglob("summary.html")
+    told = re.search(r"<b>again</b> (onnxdyno [^<]+)</li>", page.read_text(encoding="utf-8"))
+    assert told is not None
+    again = run_onnxdyno((*shlex.split(html.unescape(told[1]))[1:], "--json"), tmp_path, around)
+    assert again.code == 0, again.err
+    shown = benched.document["other_devices"]["predictions"]
+    assert [each["device_id"] for each in shown] == [each["target_id"] for each in again.document["predictions"]]
+    for one, other in zip(shown, again.document["predictions"], strict=True):
+        assert (one["latency_ms"], one["latency_interval_ms"], one["basis"]) == (
+            other["latency_ms"],
+            [other["low_ms"], other["high_ms"]],
+            other["basis"],
+        )
