@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
@@ -176,12 +177,19 @@ def _memory(run: BenchmarkRun, findings: Findings) -> str:
 def _tiers(findings: Findings) -> str:
     """The reasons are sentences: they stand below the table, not in a column of it."""
     grid = tiers_grid(findings.tiers, heres(findings))
-    short = tables.without(grid, "why")
+    short = _said_once(tables.without(grid, "why"), "for")
     said = [*((tier.tier, tier.reason) for tier in findings.tiers), *map(here_line, heres(findings))]
     told = [f"<li><b>{safe.html(label)}</b> {safe.html(text)}</li>" for label, text in said]
     return _table_section(
         short, told, frozenset([*(tier.reason for tier in findings.tiers), *(each.reason for each in heres(findings))])
     )
+
+
+def _said_once(grid: Grid, title: str) -> Grid:
+    """What all rows have alike stands above the table; a wide one would hide its last columns."""
+    place = [column.title for column in grid.columns].index(title)
+    told = {row[place].text for row in grid.rows} - {units.MISSING}
+    return grid if len(told) != 1 else replace(tables.without(grid, title), caption=f"{title} {told.pop()}")
 
 
 def _elsewhere(run: BenchmarkRun, findings: Findings, results_uri: str | None) -> str:
