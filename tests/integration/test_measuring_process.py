@@ -315,14 +315,14 @@ def test_outputs_that_are_not_finite_are_flagged(launcher: Watching) -> None:
     assert got.flags == (Flag.NON_FINITE,)
 
 
-def test_a_size_beyond_the_memory_limit_is_oom_and_the_process_lives_on(launcher: Watching) -> None:
-    """O37."""
+def test_a_size_beyond_the_memory_limit_is_oom_and_the_next_one_has_a_process_of_its_own(launcher: Watching) -> None:
+    """O37. On its way to giving up the arena may take, and keep, what the smaller size needs."""
     answers = run(launcher, asked(OOM, Pass.TIMING, point(batch=256), TWO, memory_limit_bytes=3 * GIB))
     got = states(answers)
     assert got[256] == "oom"
     assert got[2] in ("ok", "noisy", "not_steady", "unconverged", "disturbed")
     assert "Failed to allocate memory" in skips(answers)[0].reason
-    assert len(launcher.processes) == 1
+    assert len(launcher.processes) == 2
 
 
 def peaks(launcher: Watching, *batches: int, **changes: Any) -> dict[int, int]:

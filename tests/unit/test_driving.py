@@ -246,3 +246,12 @@ def test_a_skip_is_an_answer_like_any_other() -> None:
     shape = skipped(B, PointState.SHAPE_ERROR)
     events = (READING, Began(turn=0), measured(A), Began(turn=1), shape, Began(turn=2), measured(C), Done())
     assert outcomes(FakeLauncher([says(*events)])) == {1: "ok", 2: "shape_error", 4: "ok"}
+
+
+def test_a_process_that_left_after_an_answer_is_no_death_of_the_next_point() -> None:
+    def spent(asked: Assignment) -> tuple[Sequence[Event], Exit]:
+        first = asked.turns[0].point
+        return [READING, Began(turn=0), skipped(first, PointState.OOM, "no memory")], FINE
+
+    launcher = FakeLauncher([spent, dies_at(B, SEGFAULT), works])
+    assert outcomes(launcher) == {1: "oom", 2: "ok", 4: "ok"}

@@ -192,15 +192,25 @@ def test_huge_inputs_are_not_made_thrice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "state"), [(RuntimeError("no such size"), PointState.SHAPE_ERROR), (MemoryError("4 TiB"), PointState.OOM)]
+    ("kind", "error", "state"),
+    [
+        (Pass.TIMING, RuntimeError("no such size"), PointState.SHAPE_ERROR),
+        (Pass.PROBE, RuntimeError("no such size"), PointState.SHAPE_ERROR),
+        (Pass.PROBE, MemoryError("4 TiB"), PointState.OOM),
+    ],
 )
-@pytest.mark.parametrize("kind", [Pass.TIMING, Pass.PROBE])
 def test_a_point_that_fails_is_skipped_and_the_next_is_tried(kind: Pass, error: Exception, state: PointState) -> None:
     events = said(asked(kind, TWO, ONE), refuses(2, error))
     assert kinds(events)[:4] == ["LaunchReading", "Began", "Skipped", "Began"]
     (skip,) = (event for event in events if isinstance(event, Skipped))
     assert (skip.point, skip.state, skip.reason) == (TWO, state, str(error))
     assert kinds(events)[4:] == ["Ran" if kind is Pass.PROBE else "Measured", "Done"]
+
+
+def test_a_process_that_ran_out_of_memory_times_no_other_point() -> None:
+    """The arena may keep all the memory that it took before it gave up: what follows needs a fresh process."""
+    events = said(asked(Pass.TIMING, TWO, ONE), refuses(2, MemoryError("4 TiB")))
+    assert kinds(events) == ["LaunchReading", "Began", "Skipped"]
 
 
 def test_a_call_that_fails_while_it_is_timed_is_skipped_too() -> None:

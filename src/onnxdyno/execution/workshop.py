@@ -1,6 +1,6 @@
 """What a measuring process works with, and what every pass does with it: load, try one point, say why it failed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,8 +57,17 @@ def check_device(assignment: Assignment, shop: Workshop) -> None:
         raise DeviceError(f"{given}: CUDA's first device in the measuring process is {found}. Check the driver.")
 
 
-def attempt(assignment: Assignment, at: int, shop: Workshop, read: Callable[[Turn], Event | None]) -> bool:
-    """Emit what `read` finds at one point, or why it found nothing; whether it found something."""
+def attempt(
+    assignment: Assignment,
+    at: int,
+    shop: Workshop,
+    read: Callable[[Turn], Event | None],
+    spent_by: Collection[PointState] = (),
+) -> bool:
+    """Emit what `read` finds at one point, or why it found nothing; whether it found something.
+
+    Raises `ProcessSpent` after a failure that lasts, or that is one of `spent_by`.
+    """
     turn = assignment.turns[at]
     shop.emit(Began(turn=at))
     try:
@@ -66,7 +75,7 @@ def attempt(assignment: Assignment, at: int, shop: Workshop, read: Callable[[Tur
     except (PointError, MemoryError) as error:
         problem = error if isinstance(error, PointError) else shop.runtime.translate(error)
         shop.emit(skip(turn.point, assignment.launch, problem))
-        if problem.is_lasting:
+        if problem.is_lasting or problem.state in spent_by:
             raise ProcessSpent from error
         return False
     if event is not None:

@@ -73,10 +73,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _End:
-    """Where a process ended: the turn it was in (None = before the first), whether it was done, and how it died."""
+    """Where a process ended: the turn it was in (None = before the first), whether it was done, and how it died.
+
+    `is_answered`: it left of itself after an answer, spent by it; the next turn is no part of its death.
+    """
 
     turn: int | None
     is_done: bool
+    is_answered: bool
     exit: Exit
 
 
@@ -93,6 +97,9 @@ def drive(launcher: Launcher, assignment: Assignment, limits: Limits) -> Generat
         if end.is_done:
             return
         at = end.turn
+        if end.is_answered:
+            left = left[at or 0 :]
+            continue
         deaths[None if at is None else left[at]] += 1
         if at is None:
             if _is_final(end.exit) or deaths[None] >= MOST_DEATHS:
@@ -154,7 +161,8 @@ def _one_process(launcher: Launcher, assignment: Assignment, limits: Limits) -> 
     at = None if turn is None else max(turn, answered)
     if at is not None and at >= len(assignment.turns):
         is_done = True
-    return _End(turn=at, is_done=is_done, exit=ended)
+    is_answered = turn is not None and answered == turn + 1 and ended.status == 0 and not ended.timed_out
+    return _End(turn=at, is_done=is_done, is_answered=is_answered, exit=ended)
 
 
 def _expected(event: Event | Probe) -> Event:
