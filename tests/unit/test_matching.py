@@ -108,3 +108,36 @@ def _made(timing: Any, output_shapes: str) -> Any:
 
 def _empty() -> tuple[onnx.ModelProto, Cost]:
     return helper.make_model(helper.make_graph([], "empty", [], [])), make.cost()
+
+
+def test_nodes_made_again_in_another_type_are_matched_with_the_bytes_of_that_type(tmp_path: Path) -> None:
+    """O31, O33: `InsertedPrecisionFreeCast_y_nchwc` is the Conv of `y` in float32, `conv_token_1` the Conv in uint8."""
+    half = CASES / "fp16_conv.onnx"
+    sizes = (("N", 1), ("H", 16), ("W", 16))
+    profile, work, cost = matched(half, tmp_path, {"x": np.ones((1, 3, 16, 16), np.float16)}, sizes)
+    conv = next(did for each, did in zip(profile.nodes, work, strict=True) if each.op_type == "Conv")
+    (counted,) = (each for each in cost.nodes if each.op_type == "Conv")
+    assert conv.flops == cost.flops.value, "the Relu went into it"
+    assert conv.written_bytes == 2 * (counted.written_bytes or 0)
+    assert conv.read_bytes == 2 * (counted.read_bytes or 0)
+    quantised = CASES / "qdq_conv.onnx"
+    profile, work, cost = matched(quantised, tmp_path, {"x": np.ones((1, 3, 16, 16), np.float32)}, (("N", 1),))
+    conv = next(did for each, did in zip(profile.nodes, work, strict=True) if each.op_type == "QLinearConv")
+    (counted,) = (each for each in cost.nodes if each.op_type == "Conv")
+    assert conv.flops == counted.flops
+    assert 4 * (conv.written_bytes or 0) == counted.written_bytes
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred\nline\x07", "\u202egnp", "x" * 3000])
+def test_a_node_is_matched_whatever_its_name(name: str, tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name=name)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 16])],
+        [numpy_helper.from_array(np.ones((16, 16), np.float32), "w")],
+    )
+    path = tmp_path / "named.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    _, work, _ = matched(path, tmp_path, {"x": np.ones((1, 16), np.float32)}, (("N", 1),))
+    assert [did.flops for did in work] == [512]

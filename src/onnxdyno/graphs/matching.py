@@ -8,12 +8,15 @@ fusions of small nodes) has names of its own, but few operators, whose cost foll
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 from onnx import GraphProto, ModelProto
 
 from onnxdyno.domain.cost import Cost, NodeCost, NodeWork
 from onnxdyno.domain.outcomes import NodeTiming
+from onnxdyno.graphs.cost.walking import shown
 from onnxdyno.graphs.made_nodes import work_by_shapes
 from onnxdyno.graphs.reading import open_model
 
@@ -21,6 +24,10 @@ _LAID_OUT = "_nchwc"
 _REWRITTEN = (_LAID_OUT, f"_bn{_LAID_OUT}", f"_mul{_LAID_OUT}")
 """The last two: a scale or a BatchNormalization that became a Conv."""
 _PUT_AROUND = re.compile(r"^fused |/\w+Fusion/?$")
+_MADE_ANEW = re.compile(r"^InsertedPrecisionFreeCast_|_token_\d+$")
+"""Around the name of a node, or of the tensor it makes, when the runtime makes it again for another type or layout."""
+_QUANTISED = "QLinear"
+_ITEM_BYTES = {"float": 4, "double": 8, "float16": 2, "bfloat16": 2, "uint8": 1, "int8": 1}
 _OTHER_NAMES = {"Upsample": "Resize"}
 """Operators that go by another name once they are laid out anew."""
 _MOST_LOOKED_AT = 24
@@ -50,7 +57,7 @@ class _File:
 
     def named(self, name: str, timing: NodeTiming) -> NodeCost | None:
         """The node of this name on the level of a timing; of several the one of its operator and index."""
-        found = [each for each in self._named.get(name, ()) if bool(each.path) == bool(timing.path)]
+        found = [each for each in self._named.get(shown(name), ()) if bool(each.path) == bool(timing.path)]
         found.sort(key=lambda each: (not _is_of(each, timing), each.index != timing.index))
         return found[0] if found else None
 
@@ -61,7 +68,8 @@ class _File:
 
     def _maker(self, timing: NodeTiming) -> int | None:
         """Place of the node that makes the tensor, or else has the name, that stands before the suffix."""
-        names = [timing.name.removesuffix(each) for each in _REWRITTEN]
+        plain = _MADE_ANEW.sub("", timing.name)
+        names = [plain.removesuffix(each) for each in _REWRITTEN]
         name = names[0]
         at = next((self._makers[name] for name in names if name in self._makers), None)
         if at is None:
@@ -111,14 +119,35 @@ class _File:
 
 
 def _work(file: _File, timing: NodeTiming, anchors: set[int]) -> NodeWork:
+    chain = _chain_of(file, timing, anchors)
+    if not chain:
+        return work_by_shapes(timing)
+    is_of_another_type = timing.op_type.startswith(_QUANTISED) or _MADE_ANEW.search(timing.name)
+    return _in_its_type(_sum(chain), chain[0], timing) if is_of_another_type else _sum(chain)
+
+
+def _chain_of(file: _File, timing: NodeTiming, anchors: set[int]) -> Sequence[NodeCost]:
+    """Nodes of the file that ran as this one, the last first; empty if its cost follows from shapes, or not at all."""
     named = file.named(timing.name, timing)
     if named is not None:
-        return _of(named)
+        return [named]
     if timing.name.endswith(_LAID_OUT) and not timing.path and (chain := file.fused(timing, anchors)):
-        return _sum(chain)
-    work = work_by_shapes(timing)
-    inner = file.named(_PUT_AROUND.sub("", timing.name), timing) if work.basis is None else None
-    return work if inner is None else _sum(file.followed_by_activation(inner))
+        return chain
+    plain = _MADE_ANEW.sub("", _PUT_AROUND.sub("", timing.name))
+    inner = file.named(plain, timing) if work_by_shapes(timing).basis is None else None
+    if inner is None:
+        return []
+    return [inner] if timing.op_type.startswith(_QUANTISED) else file.followed_by_activation(inner)
+
+
+def _in_its_type(work: NodeWork, last: NodeCost, timing: NodeTiming) -> NodeWork:
+    """The bytes of as many values in the type that it ran in: that of its output in the profile."""
+    ran_in = _ITEM_BYTES.get(timing.output_shapes.partition("[")[0])
+    values = sum(prod(size or 0 for size in shape) for shape in last.output_shapes if shape is not None)
+    if ran_in is None or not values or work.read_bytes is None or not work.written_bytes:
+        return work
+    scale = ran_in * values / work.written_bytes
+    return replace(work, read_bytes=round(work.read_bytes * scale), written_bytes=ran_in * values)
 
 
 def _of(cost: NodeCost) -> NodeWork:
