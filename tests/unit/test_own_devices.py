@@ -51,6 +51,10 @@ def test_a_price_has_a_currency_and_a_date() -> None:
         (f"{HEADER}\n{ROW.replace('workstation', 'y' * 1000)}\n", "yyy…'"),
         (f'{HEADER}\n"{ROW}\n', "not CSV"),
         ("", "line 1"),
+        (f"{HEADER}\n", "a line per device below it"),
+        (f"{ROW}\n", "a line per device below it"),
+        ("id\nt4\n", "line 2, column price: expected a price, or what the device is"),
+        ("id,price,currency,price_date\nt4,,USD,2026-01-31\n", "line 2, column price"),
     ],
 )
 def test_a_bad_file_of_devices_is_refused(text: str, said: str) -> None:

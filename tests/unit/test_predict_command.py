@@ -127,3 +127,52 @@ def test_a_profile_beside_a_model_is_refused_and_so_is_nothing(tmp_path: Path) -
     ran = CliRunner().invoke(app, ["predict", "--to", "l4"])
     assert ran.exit_code == 2
     assert "Give a model's file, or --run with --results" in ran.stderr
+
+
+def test_sizes_are_refused_with_a_profile_which_is_of_one_size(tmp_path: Path) -> None:
+    profile = ["predict", "--profile", written(tmp_path), "--from", "t4", "--to", "a10"]
+    for more in (
+        ["--batch", "4"],
+        ["--resolution", "2x2"],
+        ["--sequence", "8"],
+        ["--rebatch"],
+        ["--results", "file:x"],
+    ):
+        ran = CliRunner().invoke(app, [*profile, *more])
+        assert ran.exit_code == 2
+        assert "a profile is of one size" in ran.stderr
+
+
+def test_sizes_that_the_model_does_not_have_are_refused() -> None:
+    model = str(CASES / "empty_node_names.onnx")
+    for more, said in (
+        (["--resolution", "640x640"], "the model has no height axis"),
+        (["--resolution", "640"], "expected HEIGHTxWIDTH"),
+        (["--sequence", "5"], "does not exist. Leave --sequence out"),
+    ):
+        ran = CliRunner().invoke(app, ["predict", model, "--to", "t4", *more])
+        assert ran.exit_code == 2
+        assert said in ran.stderr
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured() -> None:
+    ran = CliRunner().invoke(
+        app, ["roofline", str(CASES / "empty_node_names.onnx"), "--html", "/no/such/folder/x.html"]
+    )
+    assert ran.exit_code == 2
+    assert "Give --html such a path" in ran.stderr
+    assert not ran.stdout
+
+
+def test_a_size_given_twice_is_refused() -> None:
+    ran = CliRunner().invoke(app, ["profile", str(CASES / "empty_node_names.onnx"), "--point", "N=2,N=3"])
+    assert ran.exit_code == 2
+    assert "'N' is there twice" in ran.stderr
+
+
+def test_a_size_that_is_fixed_at_another_is_not_profiled_or_judged_instead() -> None:
+    model = str(CASES / "static_batch4.onnx")
+    for arguments in (["profile", model, "--point", "batch=3", "--budget", "2"], ["roofline", model, "--batch", "3"]):
+        ran = CliRunner().invoke(app, arguments)
+        assert ran.exit_code == 6
+        assert "fixed at 4" in ran.stderr

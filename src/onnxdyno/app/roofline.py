@@ -34,6 +34,11 @@ def roofline(path: Path, *, on: Device, tell: Tell, parameters: Mapping[str, Any
     """Profile a model at its base point and judge it. Raises as `bench` does, `NothingMeasured` without a profile."""
     asked = {"batch": 1, "launches": 1, "budget_s": BUDGET_S, "memory": False} | dict(parameters or {})
     run, findings = bench(path, on=on, results_uri=None, tell=tell, parameters=asked)
+    if "batch" in (parameters or {}) and run.plan.fixed_batch not in (None, asked["batch"]):
+        raise NothingMeasured(
+            f"{printable(path.name)}: nothing to judge at batch {asked['batch']}: the model's is fixed at "
+            f"{run.plan.fixed_batch}. Leave --batch out."
+        )
     if not findings.profiles:
         why = next((point.reason for point in findings.points if point.reason), "no profile was written")
         raise NothingMeasured(f"{printable(path.name)}: nothing to judge: {why}")

@@ -31,6 +31,7 @@ from onnxdyno.graphs.signature import signature_of
 from onnxdyno.hardware.lookup import Catalogue, shipped
 from onnxdyno.hardware.records import Accelerator
 from onnxdyno.planning import SIDES_PX
+from onnxdyno.planning.sweeps import resolution
 from onnxdyno.storage.work import works_of
 
 
@@ -221,6 +222,7 @@ def _of_file(path: Path, asked: Asked, runs: tuple[stored.StoredRun, ...], *, wi
         pulled = beside(source, load(source, parsed))
         opened = _Opened(name=name, how=how, parsed=parsed, signature=signature, pulled=pulled, runs=runs)
         _refuse_strangers(opened)
+        _refuse_unfit(asked, signature)
         if not with_others:
             refuse_unsized(asked, signature)
         elif not _is_free(signature, Role.HEIGHT):
@@ -276,6 +278,18 @@ def _readable(path: Path, asked: Asked) -> Iterator[tuple[Path, str]]:
         return
     with places.scratch() as folder:
         yield rebatch(path, folder / "model.onnx").path, " with its batch made dynamic (that copy was not run)"
+
+
+def _refuse_unfit(asked: Asked, signature: Signature) -> None:
+    """What is asked of sizes that the model does not have would be left out without a word. Raises `SpecError`."""
+    sides = tuple(_sides(asked).values())
+    why = None if None in sides or len(sides) != 2 else resolution(signature, (sides[0] or 0, sides[1] or 0))
+    if isinstance(why, str):
+        raise SpecError(f"resolution {printable(asked.resolution or '')}: {why} Leave --resolution out.")
+    lengths = [axis.size for axis in signature.axes if axis.role in (Role.SEQUENCE, Role.TIME)]
+    if asked.sequence is not None and not {None, asked.sequence} & set(lengths):
+        found = f"is fixed at {lengths[0]}" if lengths else "does not exist"
+        raise SpecError(f"sequence {asked.sequence}: the model's {found}. Leave --sequence out.")
 
 
 def _refuse_fixed(signature: Signature, sizes: AxisSizes, batch: int | None) -> None:

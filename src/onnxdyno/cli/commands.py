@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onnxdyno.cli import hardware, predict, profile, requirements, roofline, screen
+from onnxdyno.cli import files, hardware, predict, profile, requirements, roofline, screen
 from onnxdyno.domain.errors import NothingMeasured, UsageError
 from onnxdyno.domain.text import printable
 
@@ -125,7 +125,7 @@ def bench(
     from onnxdyno import app as house
 
     with screen.one_line_errors(as_json=as_json):
-        _can_be_page(html)
+        files.can_be_written("--html", html)
         parameters = _spec(spec) | _given(
             batch=batch,
             resolution=resolution,
@@ -267,12 +267,6 @@ def _spec(path: Path | None) -> dict[str, Any]:
     from onnxdyno import app as house
 
     return house.read_spec(path)
-
-
-def _can_be_page(path: Path | None) -> None:
-    """Raises `UsageError` now for what could not be written after the measurement."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        raise UsageError(f"{printable(str(path))}: not a file in a folder that exists. Give --html such a path.")
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnxdyno.domain.errors import SpecError
+from onnxdyno.domain.errors import SpecError, UsageError
 from onnxdyno.domain.text import printable
 
 if TYPE_CHECKING:
@@ -32,3 +32,9 @@ def catalogue(devices: Path | None) -> "Catalogue":
     if devices is None:
         return shipped()
     return shipped().with_devices(read_devices(str(devices), read_bytes("--devices", devices)))
+
+
+def can_be_written(option: str, path: Path | None) -> None:
+    """Raises `UsageError` now for what could not be written after the measurement."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise UsageError(f"{printable(str(path))}: not a file in a folder that exists. Give {option} such a path.")

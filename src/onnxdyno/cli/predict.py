@@ -67,6 +67,10 @@ def predict(
         if profiles or sources:
             if model is not None or runs:
                 raise UsageError("a profile, and a model or a run: give either --profile with --from, or the others.")
+            if rebatch or any(each is not None for each in (batch, resolution, sequence, results)):
+                raise UsageError(
+                    "a profile is of one size: leave --batch, --resolution, --sequence… out with --profile."
+                )
             name, origin, nodes, found = _of_profiles(profiles or [], sources or [], targets, dtype or "fp32", known)
         else:
             name, origin, nodes, found = _of_model(

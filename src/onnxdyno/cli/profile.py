@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onnxdyno.cli import screen
+from onnxdyno.cli import files, screen
 from onnxdyno.domain.errors import NothingMeasured, UsageError
 from onnxdyno.domain.text import printable
 
@@ -46,8 +46,7 @@ def profile(
     from onnxdyno.reporting.trace import trace as traced
 
     with screen.one_line_errors(as_json=as_json):
-        if trace is not None and (trace.is_dir() or not trace.parent.is_dir()):
-            raise UsageError(f"{printable(str(trace))}: not a file in a folder that exists. Give --trace such a path.")
+        files.can_be_written("--trace", trace)
         parameters: dict[str, Any] = {"memory": False, "profile": True, "launches": 1, "budget_s": budget}
         parameters |= {} if threads is None else {"threads": threads}
         parameters |= {} if point is None else {"axes": parse_sizes(point)}
@@ -58,6 +57,12 @@ def profile(
         if not run.profiles or not run.profiles[0].nodes:
             raise NothingMeasured(f"{printable(model.name)}: no profile. {_why(findings)}")
         taken, found = run.profiles[0], findings.profiles[0]
+        sizes = dict(taken.point.sizes)
+        other = next(
+            (name for name, (size,) in parameters.get("axes", {}).items() if sizes.get(name, size) != size), None
+        )
+        if other is not None:
+            raise NothingMeasured(f"{printable(model.name)}: no profile at {printable(point or '')}. {_why(findings)}")
         if as_json:
             screen.write(documents.dumps(profiles.profile_document(run, taken, found, top)))
         else:
@@ -75,6 +80,8 @@ def parse_sizes(text: str) -> dict[str, list[int]]:
         name, _, size = part.rpartition("=")
         if not name.strip() or not size.strip().isdecimal():
             raise UsageError(f"--point {printable(text)}: {printable(part)!r} is no axis=size, for example batch=4.")
+        if name.strip() in sizes:
+            raise UsageError(f"--point {printable(text)}: {printable(name.strip())!r} is there twice. Give one size.")
         sizes[name.strip()] = [int(size)]
     return sizes
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from onnxdyno.cli import screen
+from onnxdyno.cli import files, screen
 
 DeviceId = Annotated[
     str | None, typer.Option("--device", help="Id, class, `cpu`, `cuda` or `cuda:1`.", show_default="cpu")
@@ -66,6 +66,7 @@ def roofline(
 
     asked = {"batch": batch, "threads": threads, "budget_s": budget}
     with screen.one_line_errors(as_json=as_json):
+        files.can_be_written("--html", html)
         on = house.device(device)
         with screen.progress() as tell:
             parameters = {name: value for name, value in asked.items() if value is not None}

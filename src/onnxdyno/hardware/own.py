@@ -30,7 +30,8 @@ OPTIONAL = {
 }
 MEASURED = ("sustained_fp32_tflops", "sustained_memory_gb_s")
 PRICED = ("price", "currency", "price_date")
-COLUMNS = ("id", *NEEDED, *OPTIONAL, *MEASURED, *PRICED)
+_OF_DEVICE = (*NEEDED, *OPTIONAL, *MEASURED)
+COLUMNS = ("id", *_OF_DEVICE, *PRICED)
 _FIX = "Correct the row."
 _REINSTALL = re.compile(r"Reinstall onnxdyno(, or correct the row)?\.")
 _CURRENCY = re.compile(r"[A-Z]{3}")
@@ -55,6 +56,8 @@ def read_devices(file: str, data: bytes) -> Added:
         ) from error
     try:
         found = tuple(_rows(name, text))
+        if not found:
+            raise SpecError(f"{name}: expected a header with `id`, and a line per device below it; found one line.")
         return Added(
             accelerators=tuple(each for row in found for each in _device(row)),
             sustained=tuple(each for row in found for each in _sustained(row)),
@@ -79,7 +82,7 @@ def _rows(name: str, text: str) -> Iterator[Row]:
 
 
 def _device(row: Row) -> Iterator[Accelerator]:
-    given = [column for column in (*NEEDED, *OPTIONAL, *MEASURED) if row.maybe_text(column) is not None]
+    given = [column for column in _OF_DEVICE if row.maybe_text(column) is not None]
     if given:
         values = {column: row.values[column].strip() or default for column, default in OPTIONAL.items()}
         values["source"] = values["source"] or f"file {row.file}"
@@ -97,6 +100,8 @@ def _sustained(row: Row) -> Iterator[Sustained]:
 def _price(row: Row) -> Iterator[Price]:
     amount = row.maybe_number("price", _MOST)
     if amount is None:
+        if any(row.maybe_text(column) for column in PRICED) or not any(row.maybe_text(column) for column in _OF_DEVICE):
+            raise row.wrong("price", "a price, or what the device is")
         return
     currency, day = row.maybe_text("currency"), row.maybe_text("price_date")
     if currency is None or not _CURRENCY.fullmatch(currency):
