@@ -42,6 +42,7 @@ def test_a_price_has_a_currency_and_a_date() -> None:
         (f"{HEADER}\n{ROW.replace('600', '600e9')}\n", "line 2, column memory_bandwidth_gb_s"),
         (f"{HEADER}\n{ROW.replace(',24,', ',,')}\n", "line 2, column memory_gib"),
         (f"{HEADER}\n{ROW}\n{ROW}\n", "line 3, column id"),
+        (f"{HEADER}\n{ROW}\n{ROW.replace('mine', 'MINE')}\n", "line 3, column id"),
         ("id,price,currency,price_date\nt4,700,,2026-01-31\n", "column currency"),
         ("id,price,currency,price_date\nt4,700,EUR,31.1.26\n", "column price_date"),
         ("id,price,currency,price_date\nt4,-7,EUR,2026-01-31\n", "column price"),

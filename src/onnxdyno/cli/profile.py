@@ -62,7 +62,7 @@ def profile(
             (name for name, (size,) in parameters.get("axes", {}).items() if sizes.get(name, size) != size), None
         )
         if other is not None:
-            raise NothingMeasured(f"{printable(model.name)}: no profile at {printable(point or '')}. {_why(findings)}")
+            raise NothingMeasured(f"{printable(model.name)}: no profile at {printable(point or '')}: {_why(findings)}")
         if as_json:
             screen.write(documents.dumps(profiles.profile_document(run, taken, found, top)))
         else:

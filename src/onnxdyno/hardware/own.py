@@ -75,9 +75,10 @@ def _rows(name: str, text: str) -> Iterator[Row]:
             near = get_close_matches(unknown[:64], COLUMNS, n=1, cutoff=0.0)[0]
             raise SpecError(f"{name} line 1: column {printable(unknown)!r} is not known. Perhaps {near!r}?")
         whole = replace(row, values=dict.fromkeys(COLUMNS, "") | row.values, fix=_FIX)
-        if whole.text("id") in seen:
+        known = whole.text("id").casefold()  # a device is found whatever the case
+        if known in seen:
             raise whole.wrong("id", "an id that is not used yet")
-        seen.add(whole.text("id"))
+        seen.add(known)
         yield whole
 
 
