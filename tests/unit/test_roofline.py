@@ -301,6 +301,8 @@ def test_as_many_dispatches_as_the_unprofiled_call_lasts_bind_it_to_launch_whate
 def test_a_model_whose_nodes_all_have_one_bound_has_it_whatever_the_profiler_took() -> None:
     assert verdict(found("Loop", 0, 0, 0), *tiny(3, 5_000), coverage=13.0).bound is Bound.LAUNCH
     assert verdict(found("Custom", None, None, None), coverage=13.0).bound is None
+    few = verdict(found("Add", 1, 10**7, 10**7, self_ns=10**8), coverage=13.0)
+    assert (few.nodes[0].bound, few.bound) == (Bound.MEMORY, None), "most of that call is explained by nothing"
 
 
 def test_a_table_of_nodes_says_when_its_times_are_mostly_the_profilers() -> None:

@@ -98,7 +98,7 @@ def judge(
     profilers = 1 - 1 / coverage if doubt is None and coverage is not None and coverage > 1 else 0.0
     bound, margin, reason = _whole(shares, unjudged, unexplained + profilers)
     if doubt is not None and bound in (None, Bound.BALANCED):
-        bound, margin = _only(nodes)
+        bound, margin = _all_launch(nodes)
         reason = f"{doubt}; the least that the ceilings allow is {percent(1 - unexplained)} of that call"
     judged = [(verdict, limits) for verdict, (_, limits) in zip(nodes, pairs, strict=True)]
     return Roofline(
@@ -139,10 +139,9 @@ def _doubt(coverage: float | None) -> str | None:
     )
 
 
-def _only(nodes: Sequence[NodeVerdict]) -> tuple[Bound | None, float | None]:
-    """The one bound that every node has: then the call has it too, whatever its nodes take."""
-    bounds = {each.bound for each in nodes}
-    return (bounds.pop(), float("inf")) if len(bounds) == 1 and Bound.BALANCED not in bounds else (None, None)
+def _all_launch(nodes: Sequence[NodeVerdict]) -> tuple[Bound | None, float | None]:
+    """Where each node works less than its start takes, what else the call takes is no arithmetic and no traffic."""
+    return (Bound.LAUNCH, float("inf")) if {each.bound for each in nodes} == {Bound.LAUNCH} else (None, None)
 
 
 def _judged(found: NodeFinding, took_ns: int | None, stand: _Stand) -> tuple[NodeVerdict, Limits | None]:
