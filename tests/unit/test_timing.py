@@ -129,6 +129,15 @@ def test_a_slope_too_gentle_for_adjacent_windows_is_found_in_the_whole() -> None
     assert got.state is PointState.NOT_STEADY
 
 
+def test_a_slope_that_ends_while_there_is_time_was_warm_up_and_what_follows_is_steady() -> None:
+    slope = [round(10 * MILLISECOND * (1.1 - at / 1_500) + 7 * MILLISECOND * (at % 2)) for at in range(150)]
+    work = Work(chain(slope, repeat(10 * MILLISECOND)))
+    got = timed(work, budget_ns=8 * SECOND, protocol=Protocol(least_time_ns=1_500 * MILLISECOND))
+    assert (got.state, got.reason) == (PointState.OK, None)
+    assert set(got.samples_ns) == {10 * MILLISECOND}
+    assert [*got.warm_up_ns, *got.samples_ns] == work.taken_ns
+
+
 def test_warm_up_is_ten_runs_or_200_ms_whichever_comes_first() -> None:
     assert len(timed(Work(repeat(MILLISECOND))).warm_up_ns) == 10
     assert len(timed(Work(repeat(50 * MILLISECOND))).warm_up_ns) == 4

@@ -93,10 +93,19 @@ def _time(
         run_ns=max(1, warm[-1]),
         deadline_ns=deadline_ns,
     )
-    steady_from, problem = windows.until_steady(began_ns + how.protocol.warm_up_cap_ns)
-    stop = StopRule(protocol=how.protocol, launches=how.launches, deadline_ns=deadline_ns)
-    verdict = windows.until(stop, steady_from)
+    cap_ns = began_ns + how.protocol.warm_up_cap_ns
+    steady_from, problem = windows.until_steady(cap_ns)
+    verdict = windows.until(_stop_rule(how, deadline_ns), steady_from)
+    while problem is None and _drifted(windows.since(steady_from), how.protocol) and windows.has_time(cap_ns):
+        again_from, why_not = windows.until_steady(cap_ns)  # it was not steady yet: what came before was warm-up
+        if why_not is not None:
+            break
+        steady_from, verdict = again_from, windows.until(_stop_rule(how, deadline_ns), again_from)
     return _timed(windows, warm, steady_from, (problem, verdict), how.protocol)
+
+
+def _stop_rule(how: Conditions, deadline_ns: int) -> StopRule:
+    return StopRule(protocol=how.protocol, launches=how.launches, deadline_ns=deadline_ns)
 
 
 def _settled(calls: Sequence[Call], settle: Callable[[], object]) -> Iterator[Call]:
@@ -115,7 +124,7 @@ def _timed(
     """Disturbed windows are left out, unless that would leave nothing: then the state says what was wrong with all."""
     steady = windows.windows[steady_from:]
     start = steady[0].start
-    samples_ns = windows.buffer[start : windows.taken]
+    samples_ns = windows.since(steady_from)
     disturbed = [window for window in steady if window.cause is not None]
     kept = [window for window in steady if window.cause is None]
     problem, verdict = found

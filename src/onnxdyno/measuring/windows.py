@@ -121,6 +121,15 @@ class Windows:
             self.take()
             self._judge(self.windows[-1], judged)
 
+    def since(self, steady_from: int) -> array[int]:
+        """All samples from that window on."""
+        return self.buffer[self.windows[steady_from].start : self.taken]
+
+    def has_time(self, cap_ns: int) -> bool:
+        """Whether two more windows can be taken before the cap, the deadline and the end of the buffer."""
+        ends_ns = self.clock() + 2 * self.protocol.window_ns
+        return ends_ns < min(cap_ns, self.deadline_ns) and self.taken < len(self.buffer)
+
     def disturbed_share(self, steady_from: int) -> float:
         """Share of the samples since that window which are left out; while it is too large and time is left, go on."""
         steady = self.windows[steady_from:]
